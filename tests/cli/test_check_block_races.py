@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from checking import check
 
-LOOKED_FOR = "races within a block were looked for"
+LOOKED_FOR = "no race within a block was found"
 
 FUSED = """
 __global__ void fused(const float* x, const float* W, const float* A, const float* B, float* y, int M, int N, int K,
@@ -206,7 +206,9 @@ def test_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "k.cu").write_text(QUEUE.replace("        __syncthreads();\n        if (i >=", "        if (i >="))
     assert run_command(["check", str(tmp_path / "k.cu")]) == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "drain races within a block, whatever it computes: made-up arguments with count = 8, D = 16" in said
+    assert (
+        "drain races within a block, whatever it is meant to compute: made-up arguments with count = 8, D = 16" in said
+    )
     assert "if (threadIdx.x == 0) slot = atomicAdd(next, 1);" in said
     assert "its result is not judged: " in said
 

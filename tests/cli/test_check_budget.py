@@ -60,7 +60,7 @@ def test_trials_that_fit_are_not_planned_where_no_time_is_left() -> None:
     fitted = FittedTrials(None, report, asked, CheckClock(-1e6), lambda: None)  # type: ignore[arg-type]
     assert fitted.plan()
     assert not fitted.queue
-    assert report.skipped == [("trials that fit it", "no time in 15 s; gemmsmith verify --full runs them")]
+    assert report.skipped == [("trials chosen for this kernel", "no time in 15 s; gemmsmith verify --full runs them")]
     assert report.budget == 15.0
 
 

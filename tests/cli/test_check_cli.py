@@ -252,7 +252,7 @@ REFUSED = {
     "an unknown directive": ("// gemmsmith: blocks=3\n" + PLAIN, "", 2, "unknown directive 'blocks'"),
     "a preset": (PLAIN, "--preset x", 2, "a file has no presets"),
     "packed inputs": (PLAIN.replace("float* B", "int* B").replace("B[k * N + col]", "(B[k * N + col] + 2 & 15)"), "", 2,
-                      "gives its result"),
+                      "explains its result"),
     "an unknown type": (PLAIN.replace("float*", "wchar_t*"), "", 2, "A points to wchar_t"),
     "a struct": (PLAIN.replace("int K", "int K, ulonglong2 tiles"), "", 2, "tiles is passed as ulonglong2"),
     "a struct with a number that counts": (

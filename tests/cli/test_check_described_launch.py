@@ -120,7 +120,7 @@ def test_a_right_kernel_with_an_unusual_block(tmp_path: Path, capsys: pytest.Cap
     code, found = check(tmp_path, WARPS, capsys, *QUICK)
     assert (code, found["status"]) == (0, "right"), found
     assert found["launch"]["block"] == [96, 1, 1]
-    assert found["launch"]["source"] == "as a comment says"
+    assert found["launch"]["source"] == "from a comment"
 
 
 def test_a_wrong_kernel_is_not_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

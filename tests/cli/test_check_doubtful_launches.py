@@ -119,7 +119,7 @@ def test_a_launch_that_nobody_writes_is_asked_for(tmp_path: Path, capsys: pytest
     root = repository(tmp_path, k=UNUSUAL)
     code, found = check(root / "k.cu", capsys)
     assert code == 2
-    assert "no launch of it is in its repository" in found
+    assert "no host code launches it" in found
     assert "blocks of 32x32" in found  # what was tried
     launch = ("--block", "24,2", "--grid", "M/2,N/48", "--m", "48", "--n", "96", "--k", "48")
     code, found = check(root / "k.cu", capsys, *launch, "--trial", "integers, bit for bit")

@@ -52,7 +52,7 @@ def test_it_is_no_product(
 ) -> None:
     code, found = check(tmp_path, source(*given), capsys)
     assert code == 2
-    assert f"{given[0]} is no matrix product" in found
+    assert f"{given[0]} is not a matrix product" in found
     assert "gemmsmith.launch" in found
     assert "--expect" in found
 

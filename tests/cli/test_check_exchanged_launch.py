@@ -69,7 +69,7 @@ def test_tiles_of_a_fixed_size(tmp_path: Path, capsys: pytest.CaptureFixture[str
     code, found = check(tmp_path, TILED, capsys, *small)
     assert (code, found["status"]) == (1, "wrong"), found
     assert found["launch"]["grid"] == [8, 8, 1]
-    assert "the launch of line 20 has grid and block swapped" in str(found["causes"])
+    assert "the launch in line 20 has grid and block swapped" in str(found["causes"])
 
 
 def test_blocks_that_no_gpu_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def test_what_is_no_product_is_refused(
     """By its indices and by what it touches it is like one, but not linear in A and B, or a multiple of a product."""
     code, found = check(tmp_path, OTHER.replace("STEP", step).replace("STORED", stored), capsys, *QUICK)
     assert code == 2, found
-    assert "what p, q, r mean is not clear, and no meaning that was tried gives a product" in found
+    assert "what p, q, r mean is not clear, and no reading of its parameters that was tried computes A·B" in found
     assert "--signature A,B,C,?,?,?" in found
 
 

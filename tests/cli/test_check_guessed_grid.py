@@ -29,7 +29,7 @@ def _report(misread: str, mere: bool = False, text: str = "", **verdict: Any) ->
 
 
 def test_outputs_that_a_guess_leaves_out() -> None:
-    with pytest.raises(UsageError, match=r"its launch at mine.cu:42 is not understood.*2185 of the 5129 outputs"):
+    with pytest.raises(UsageError, match=r"the launch at mine.cu:42 is not understood.*2185 of the 5129 outputs"):
         refuse_guessed_grid(_report("mine.cu:42", unwritten=2185, wrong=2185))
 
 
@@ -51,7 +51,7 @@ def test_other_failures_are_the_kernel_s(misread: str, verdict: dict[str, Any]) 
     [{"unwritten": 9, "wrong": 9}, {"faulted": True}, {"faults": ("one",)}, {"reasons": ("a race on global memory",)}],
 )
 def test_what_another_launch_may_not_do(verdict: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"no launch of it is in its repository.*the guess may be at fault"):
+    with pytest.raises(UsageError, match=r"no host code launches it.*the guess may be at fault"):
         refuse_mere_guess(_report("", mere=True, **verdict))
     refuse_mere_guess(_report("", **verdict))
 
@@ -96,7 +96,7 @@ def test_a_loop_from_thread_to_thread_tells_the_block(tmp_path: Path, capsys: py
 def test_a_kernel_of_unusual_threads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error = check(tmp_path, UNTOLD, capsys)
     assert code == 2
-    assert "say how it is launched" in error
+    assert "if the kernel is right, give its launch" in error
     code, found = check(tmp_path, UNTOLD, capsys, "--grid", "ceil(N/12),ceil(M/24)", "--block", "96",
                         "--trial", "random data")  # fmt: skip
     assert (code, found["status"]) == (0, "right")

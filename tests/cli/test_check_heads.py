@@ -67,7 +67,7 @@ def test_heads_of_a_packed_tensor_are_not_judged(tmp_path: Path, capsys: pytest.
         "+ col) * H + h) * D", "+ col) * 3 * H + h) * D")  # fmt: skip
     code, found = check(tmp_path, packed, capsys)
     assert code == 2, found
-    assert "makes `B * H` products, and the matrices of q and k have elements between them" in found, found
+    assert "makes `B * H` products, and the matrices of q and k have gaps between them" in found, found
 
 
 def test_a_batch_and_heads_beside_m_n_and_k(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,7 +88,7 @@ def test_a_failure_under_a_condition_that_is_not_understood_is_no_verdict(
 ) -> None:
     code, found = check(tmp_path, THIN.replace("CONDITION", "if (is_thin(M))"), capsys)
     assert code == 2
-    assert "its host code launches it where `is_thin(M)` (k.cu:12), which is not understood" in found
+    assert "its host code launches it only if `is_thin(M)` (k.cu:12), which is not understood" in found
 
 
 PAIRS = """

@@ -215,7 +215,7 @@ void solve(const float* scores, const float* V, float* out, int M, int d) {
 """
     code, found = check(tmp_path, ONE_OUTPUT_A_THREAD + host, capsys, *QUICK)
     assert (code, found["status"]) == (1, "wrong"), found
-    assert "it is right for N ≤ M" in found["verdict"]
+    assert "it is right only when N ≤ M" in found["verdict"]
     stride = ONE_OUTPUT_A_THREAD.replace("B[k * N + col]", "B[k * K + col]").replace("A[row * K", "A[row * M")
     code, found = check(tmp_path, stride + host, capsys, *QUICK)
     assert code == 1
@@ -301,5 +301,5 @@ void solve(const float* A, const float* B, float* C, int n, int k, int m) {
 """
     code, found = check(tmp_path, source + host, capsys, *QUICK)
     assert (code, found["status"]) == (1, "wrong"), found
-    assert "it is right for N ≤ M" in found["verdict"]
+    assert "it is right only when N ≤ M" in found["verdict"]
     assert "out-of-bounds" not in str(found["trials"])

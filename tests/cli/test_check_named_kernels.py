@@ -75,9 +75,9 @@ def test_other_commands_take_such_a_name(file: str, capsys: pytest.CaptureFixtur
 def test_a_kernel_behind_a_condition_is_compiled_with_its_macro(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, found = run(capsys, "check", f"{file}:third", *QUICK)
     assert (code, found["status"]) == (0, "right")
-    assert "it stands behind `#ifdef USE_THIRD` (two.cu:17), so it is compiled with -D USE_THIRD" in found["found"]
+    assert "it is inside `#ifdef USE_THIRD` (two.cu:17), so it is compiled with -D USE_THIRD" in found["found"]
     code, found = run(capsys, "profile", f"{file}:third", "--m", "32", "--n", "32", "--k", "32")
-    assert "stands behind `#ifdef USE_THIRD`" in found["error"]["message"]
+    assert "is inside `#ifdef USE_THIRD`" in found["error"]["message"]
     assert found["error"]["hint"] == "add -D USE_THIRD"
 
 

@@ -40,12 +40,12 @@ NEAR = {
     "equal letters": ("hamming", "const char* A, const char* B, int* C",
                       "int sum = 0; for (int k = 0; k < K; ++k) sum += A[row * K + k] == B[col * K + k]; "
                       "C[row * N + col] = sum;", "is not linear in A and in B"),
-    "an update": ("schur_update", FLOATS, f"{SUM} C[row * N + col] -= sum;", "gives C - A·B"),
+    "an update": ("schur_update", FLOATS, f"{SUM} C[row * N + col] -= sum;", "computes C - A·B"),
     "an update by other elements": ("schur_update", FLOATS, SUM.replace("row * K", "row * N")
                                     + " C[row * N + col] -= sum;", "it subtracts from C"),
-    "a negative": ("matmul_minus", FLOATS, SUM.replace("+=", "-=") + " C[row * N + col] = sum;", "gives -A·B"),
+    "a negative": ("matmul_minus", FLOATS, SUM.replace("+=", "-=") + " C[row * N + col] = sum;", "computes -A·B"),
     "a residual": ("residual", "const float* A, const float* B, const float* y, float* C",
-                   f"{SUM} C[row * N + col] = y[row * N + col] - sum;", "gives y - A·B"),
+                   f"{SUM} C[row * N + col] = y[row * N + col] - sum;", "computes y - A·B"),
     "one term K times": ("hadamard", FLOATS, "float sum = 0; for (int k = 0; k < K; ++k) sum += A[row * N + col] * "
                          "B[row * N + col]; C[row * N + col] = sum;", "K times one product of two elements"),
     "remainders": ("modular", FLOATS.replace("float", "int"),
@@ -134,7 +134,7 @@ __global__ void cgemm(const float2* A, const float2* B, float2* C, int M, int N,
 
 
 @pytest.mark.parametrize(
-    ("scalar", "why"), [("", "cgemm"), (", float2 alpha", "products of complex ones are not judged")]
+    ("scalar", "why"), [("", "cgemm"), (", float2 alpha", "check does not judge complex products")]
 )
 def test_complex_numbers_by_their_functions(
     scalar: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

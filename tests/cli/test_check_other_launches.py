@@ -105,7 +105,7 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 def test_a_kernel_for_a_part_of_c_is_no_wrong_product(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, said = check(tmp_path, PART, capsys, "--cures", "0")
     assert code == 2
-    assert "with the first of its launch it may be for a part of C" in said
+    assert "with the first that its launch passes it may compute only a part of C" in said
 
 
 VECTOR = """

@@ -96,7 +96,7 @@ def test_a_stride_that_is_another_extent_is_wrong_and_the_case_is_named(
         {HOST.format(grid=GRID, args="M, N, K, a, b, c")}"""
     code, found = check(tmp_path, source, capsys)
     assert (code, found["status"]) == (1, "wrong")
-    assert "it is right for N = K, as a row-major kernel only" in found["verdict"]
+    assert "it is right only when N = K (read as a row-major kernel)" in found["verdict"]
 
 
 LEADING = "int M, int N, int K, const float* A, int lda, const float* B, int ldb, float* C, int ldc"

@@ -113,7 +113,7 @@ def test_what_was_found_by_trying_is_said(tmp_path: Path, capsys: pytest.Capture
         "names that say nothing": "found by trying: a is M, b is K, c is N",
         "m the columns": "found by trying: m is N, n is M",
         "C += A·B": "it adds to C: C += A·B, so beta is 1",
-        "the samples' wA and wB": "it takes no M: the grid decides it",
+        "the samples' wA and wB": "it has no parameter for M: the grid sets it",
         "channels": "this is a row-major kernel with B transposed (NT)",
     }.items():
         _, facts = check(tmp_path, NAMED[style], capsys)
@@ -330,7 +330,7 @@ def test_a_launch_that_is_not_found_is_asked_for(tmp_path: Path, capsys: pytest.
     (tmp_path / "mine.cu").write_text(wrong, encoding="utf-8")
     assert run_command(["check", str(tmp_path / "mine.cu")]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "no launch of it is in its repository" in said
+    assert "no host code launches it" in said
     assert "--grid" in said
     given = ["--grid", "ceil(M/16),ceil(N/32)", "--block", "64"]
     assert run_command(["check", str(tmp_path / "mine.cu"), *given]) == 1

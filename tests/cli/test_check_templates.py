@@ -46,7 +46,7 @@ def test_a_template_that_nothing_launches(tmp_path: Path, capsys: pytest.Capture
     small = ("--m", "32", "--n", "64", "--k", "16")
     code, found = check(tmp_path, TEMPLATE.replace("k < K;", "k < K - 1;"), capsys, *small)
     assert code == 2  # other values may be meant, so this is no verdict
-    assert "have no value: no launch in its repository tells them" in found
+    assert "no launch in the repository says what" in found
     assert "-D BLOCK_SIZE_M=64 -D BLOCK_SIZE_K=16" in found
     code, found = check(tmp_path, TEMPLATE.replace("float s = 0;", "float s = nonsuch;"), capsys)
     assert code == 2
@@ -62,7 +62,7 @@ def test_no_causes_are_looked_for_with_values_that_may_be_others(
     monkeypatch.setattr("gemmsmith.cli.check_run.find_causes", find)
     wrong = TEMPLATE.replace("k < K;", "k < K - 1;")
     code, found = check(tmp_path, wrong, capsys, "--m", "32", "--n", "64", "--k", "16")
-    assert (code, "have no value" in found) == (2, True)
+    assert (code, "no launch in the repository says" in found) == (2, True)
 
 
 DISPATCH = """

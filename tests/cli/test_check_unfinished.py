@@ -61,7 +61,7 @@ def test_slices_that_a_kernel_adds_up_which_is_not_understood_are_no_product(
     (tmp_path / "mine.cu").write_text(SLICES, encoding="utf-8")
     assert run_command(["check", f"{tmp_path / 'mine.cu'}:part", "--cures", "0"]) == 2
     said = " ".join(capsys.readouterr().err.split())
-    assert "computes no product on its own" in said
+    assert "does not finish the product" in said
     assert "finish at mine.cu:18" in said
 
 

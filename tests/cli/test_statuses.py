@@ -102,4 +102,4 @@ def test_the_budget_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert run_command(["check", str(path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "of 15 s; gemmsmith verify --full runs" in said
-    assert "trials that fit it: data" in said
+    assert "trials chosen for this kernel: data" in said

@@ -97,7 +97,7 @@ def test_the_launch_is_shown(tell: Tell, command: str, tmp_path: Path, capsys: p
 def test_a_guessed_launch_is_the_first_suspect(
     tell: Tell, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gemmsmith.cli.launch_report._source", lambda *_: "guessed")
+    monkeypatch.setattr("gemmsmith.cli.launch_report.launch_source", lambda *_: "guessed")
     wrong = PLAIN.replace("k < K", "k < K - 1")
     code, facts = tell(command, wrong)
     assert code == 1

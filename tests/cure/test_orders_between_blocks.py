@@ -107,4 +107,4 @@ def test_accesses_that_happen_once_are_parted_in_the_order_of_the_text() -> None
     read, write = Access("read", (FILE.name, 3)), Access("write", (FILE.name, 2))
     first = next(barriers(of, Fault("race", (Race(read, write, True, False, False, False),))))
     assert first.change == "insert `__syncthreads();` after line 2"
-    assert first.cause == "no barrier between the write of line 2 and the read of line 3"
+    assert first.cause == "no barrier between the write in line 2 and the read in line 3"

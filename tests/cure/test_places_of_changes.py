@@ -41,7 +41,7 @@ def test_the_distance_of_rows_that_is_passed_with_a_local_pointer() -> None:
     of = program("  float* out = C + row * N + col;\n  store_tile(out, acc, K);")
     likely, _ = indices.leading_dimensions(of)
     assert [each.change for each in likely] == ["write `N` for `K` in line 3: `store_tile(out, acc, N)`"]
-    assert "passes K as the distance between rows of C" in likely[0].cause
+    assert "passes K as the leading dimension of C" in likely[0].cause
 
 
 def test_a_function_that_swizzles_is_called_at_the_other_side() -> None:
@@ -120,5 +120,5 @@ def test_two_missing_barriers_are_told_in_the_order_of_the_lines() -> None:
     write, read = Access("write", (FILE.name, 4)), Access("read", (FILE.name, 5))
     races = tuple(Race(*pair, True, False, False, False) for pair in ((write, read), (read, write)))
     both = next(each for each in barriers(of, Fault("race", races)) if len(each.edits) > 1)
-    assert both.cause == ("no barrier between the write of line 4 and the read of line 5, and no barrier between "
-                          "the read of line 5 and the write of line 4 in the next iteration")  # fmt: skip
+    assert both.cause == ("no barrier between the write in line 4 and the read in line 5, and no barrier between "
+                          "the read in line 5 and the write in line 4 in the next iteration")  # fmt: skip

@@ -55,7 +55,7 @@ def test_text_and_json_say_the_same(tmp_path: Path) -> None:
     cause = report.causes[0]
     assert report_json(report)["causes"] == [cause.to_json()]
     assert cause.sentence.startswith(
-        "Cause: no barrier between the read of line 13 and the write of line 10 in the next"
+        "Cause: no barrier between the read in line 13 and the write in line 10 in the next"
     )
     assert "Insert `__syncthreads();` after line 13 (tried in a copy: all " in cause.sentence
     assert "+        __syncthreads();" in cause.diff

@@ -57,7 +57,7 @@ def test_a_correct_kernel_passes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert check(tmp_path, GUARDED) == 0
     said = capsys.readouterr().out
     assert "WRONG" not in said
-    assert "warps starved" in said
+    assert "one warp always last" in said
 
 
 def test_missing_guards_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

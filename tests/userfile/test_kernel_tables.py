@@ -136,7 +136,7 @@ def test_a_product_of_a_table_is_judged(
 ) -> None:
     (tmp_path / "k.cu").write_text(PRODUCT.replace("k = 0", f"k = {first}") + THROUGH_A_TABLE, encoding="utf-8")
     assert run_command(["check", str(tmp_path / "k.cu"), "--cures", "0", "--trial", "random data"]) == code
-    assert "(launch site)" in capsys.readouterr().out
+    assert "(from host code)" in capsys.readouterr().out
 
 
 def test_a_launch_found_by_trying_has_tiles_that_do_not_overlap(

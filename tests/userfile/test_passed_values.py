@@ -70,7 +70,9 @@ def test_parts_whose_number_the_caller_chooses(tmp_path: Path) -> None:
     spec = read(tmp_path, "int slice", "slice", host, grid="(K + slice - 1) / slice")
     assert [last_argument(spec, 16, 24, k) for k in (64, 65)] == [struct.pack("<i", 16), struct.pack("<i", 24)]
     assert spec.geometry(spec.problem(16, 24, 65), spec.config()).grid[2] == 3
-    assert any("grid (for 4 parts of K)" in line.what for line in spec.geometry.found(spec.problem(16, 24, 64)))
+    assert any(
+        "grid (with 4 splits of K, assumed)" in line.what for line in spec.geometry.found(spec.problem(16, 24, 64))
+    )
 
 
 @pytest.mark.parametrize("passed", ["0.5f", "unknown(K)"])

@@ -192,7 +192,7 @@ OUTSIDE_THE_CLASS = {
     "relu": (PLAIN, "alpha * sum +", "fmaxf(sum, 0.0f) +", "gemm.cu:7 takes the larger of two values (max.f32)"),
     "absolute": (PLAIN, "alpha * sum +", "fabsf(sum) +", "takes an absolute value"),
     "divides": (PLAIN, "alpha * sum +", "sum / alpha +", "gemm.cu:7"),
-    "exponential": (PLAIN, "alpha * sum +", "__expf(sum) +", "computes a function that is no polynomial"),
+    "exponential": (PLAIN, "alpha * sum +", "__expf(sum) +", "computes a function, not a polynomial"),
     "address": (PLAIN, "A[row * K + k]", "A[row * K + (int)B[k] % K]", "gemm.cu:6 an address depends on data"),
     "bits": (PLAIN, "alpha * sum +", "__int_as_float(__float_as_int(sum) + 1) +",
              "gemm.cu:6 computes with the bits of a number (add.s32)"),

@@ -212,7 +212,7 @@ def test_a_row_too_many_is_named_by_row_and_column(tmp_path: Path, capsys: pytes
     assert fault["rule"] == "out-of-bounds"
     assert fault["title"] == "thread (0,0) of block (0,4) reads A[64][0], one row past its 64 rows (lda 64)"
     assert marks(fault, tmp_path) == [("mine.cu", line_of(source, "sum +="), "A[row * K + k]")]
-    assert "and 15 more threads of this block like it" in fault["notes"]
+    assert "15 more threads of this block do the same" in fault["notes"]
     assert fault["alike"] == 15
 
 

@@ -66,7 +66,7 @@ def _with_condition(spec: KernelSpec, asked: Asked, check: Check, error: Missing
     if hidden is None or not hidden.defines:
         raise error
     report = _tried(asked, hidden.defines, check)
-    _add_line(report, f"it stands behind {hidden}, so it is compiled with {hidden.options}")
+    _add_line(report, f"it is inside {hidden}, so it is compiled with {hidden.options}")
     return report
 
 
@@ -127,7 +127,7 @@ def _with_guessed_values(asked: Asked, check: Check) -> Report | None:
         compiled = True
         if report.ok:
             shown = ", ".join(f"{name}={value}" for name, value in values)
-            _add_line(report, f"no launch in its repository tells all template values, so it is checked with {shown}; "
+            _add_line(report, f"no launch in the repository gives its template values, so it is checked with {shown}; "
                               "-D NAME=VALUE sets others")  # fmt: skip
             return report
     if refused is not None and not compiled:

@@ -76,7 +76,7 @@ class FittedTrials:
         # Where none of them would be run, looking for them only takes the certificate's seconds.
         if ragged is None and asked.free and self._left(SPARE * asked.budget) < 0:
             report.skipped.append(
-                ("trials that fit it", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
+                ("trials chosen for this kernel", f"no time in {asked.budget:g} s; gemmsmith verify --full runs them")
             )
             return True
         judged = run.get(RAGGED) if ragged and not report.ruled_out(ragged) else None

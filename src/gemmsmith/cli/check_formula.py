@@ -18,10 +18,19 @@ def formula_report(
     """The report on such a product; raises ``refused`` for any other kernel."""
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     check = check_formula(kernel, timeout, own, refused, only)
-    line = f"{kernel.name}: taken as {check.formula}, which explains one launch"
+    line = f"{kernel.name}: taken to compute {check.formula}: one launch gave exactly that"
     return ProductReport(
-        check, (line, *_found(check.kernel), *(f"  {each}" for each in check.also)), seconds_used() - started, verbose
-    )
+        check, (line, *_found(check.kernel), *(f"  {each}" for each in check.also)), _source(check.kernel),
+        seconds_used() - started, verbose,
+    )  # fmt: skip
+
+
+def _source(kernel: FormulaKernel) -> str:
+    """Where its launch comes from: it is never guessed."""
+    if kernel.launch.described:
+        return "from a comment"
+    block, grid = kernel.launch.sources(kernel.problem(dict.fromkeys(kernel.bound, 64)))
+    return block if block == grid else f"block {block}, grid {grid}"
 
 
 def _found(kernel: FormulaKernel) -> list[str]:

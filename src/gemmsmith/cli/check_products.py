@@ -90,7 +90,7 @@ def with_places(
         if found is not None and found.apart and not found.wrong:
             raise UsageError(
                 f"{spec.signature.entry} makes `{counter}` products, and the matrices of {' and '.join(found.apart)} "
-                "have elements between them that no product uses: parts of a larger tensor are not judged",
+                "have gaps between them that no product uses: views into a larger tensor are not judged",
                 _OWN_ARGUMENTS,
             )
         if found is not None and found.groups and not found.wrong and not shares_in_groups(spec):

@@ -41,7 +41,7 @@ class BlockRaces:
 
     def conclusion(self) -> str:
         """The verdict in one line."""
-        return (f"{self.check.kernel.name} races within a block, whatever it computes: "
+        return (f"{self.check.kernel.name} races within a block, whatever it is meant to compute: "
                 f"{self.check.outcomes[0].trial.label}")  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def block_races(
         return BlockRaces(_as_check(spec, kernel, launch, found), refused, verbose)
     if search.ran:
         tried = "; ".join(dict.fromkeys(map(str, search.ran)))
-        refused.hint += f"\nraces within a block were looked for with made-up arguments, and none was found: {tried}"
+        refused.hint += f"\nno race within a block was found either, in launches with made-up arguments: {tried}"
     return None
 
 

@@ -77,9 +77,9 @@ def _refuse_unread_condition(report: Report) -> None:
     if condition is not None or outside is not None:
         why = "which is not understood" if condition is not None else "which no small shape meets"
         raise UsageError(
-            f"{report.entry}: its host code launches it where {condition or outside}, {why}; it is not right for "
-            f"{report.own(failed.problem)}, which may be ruled out there",
-            "choose a product that is launched with --m, --n and --k, or say that any is: --grid and --block",
+            f"{report.entry}: its host code launches it only if {condition or outside}, {why}; it is wrong for "
+            f"{report.own(failed.problem)}, a shape that this may exclude",
+            "give a shape for which it is launched with --m, --n and --k; or allow every shape with --grid and --block",
         )
 
 
@@ -97,7 +97,7 @@ def _refuse_unfinished(report: Report, config: Config) -> None:
         return
     if workspace or launch(report.base, config).grid[2] > 1:
         raise UsageError(
-            f"{report.entry} computes no product on its own: its host code passes the result on, to {after}",
+            f"{report.entry} does not finish the product: its host code passes the result on to {after}",
             "the launch that finishes it is not understood; gemmsmith.launch runs several with arguments of your own",
         )
 
@@ -113,6 +113,6 @@ def _refuse_several_products(report: Report) -> None:
         return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
-        "known: it is right for one, and not for several that follow one another",
-        "gemmsmith.launch runs it with arguments of your own; with --signature and batch for it, they follow",
+        "known: it is right for one, but not for several stored one after another",
+        "gemmsmith.launch runs it with arguments of your own; or give --signature with batch in its place",
     )

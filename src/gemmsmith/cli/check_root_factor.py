@@ -50,7 +50,7 @@ def report_without_root(spec: KernelSpec, config: Config, asked: Asked, check: C
         raise
     except GemmsmithError:
         return None
-    line = f"its results are divided by √K (`{root}`): the product is judged without that factor, which is right itself"
+    line = f"its results are divided by √K (`{root}`): that factor is right, and the product is judged without it"
     report.settled = replace(report.settled, lines=(line, *report.settled.lines))
     return report
 

@@ -58,7 +58,7 @@ from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
 
-_SMEM_UNKNOWN = "how much host code gives it is not known, so it gets as much as a GPU has; --smem says it"
+_SMEM_UNKNOWN = "how many bytes host code gives it is not known, so it gets all that a GPU has; set them with --smem"
 _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 
 
@@ -240,7 +240,9 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     planned = list(_plain(prepared, asked, config, base, prepared.distinct))
     skipped = [(trial.label, why) for trial in planned if (why := obstacle(spec, config, trial))]
     if prepared.bench.kind != "sim":
-        skipped.append(("other orders of warps, races", "only the simulator can choose and see them"))
+        skipped.append(
+            ("other orders of warps, races", "only the simulator can choose the order of warps and find races")
+        )
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmsmith.cli.check_scaled_cures import scaled_causes, scaled_fault
+from gemmsmith.cli.launch_report import launch_source
 from gemmsmith.cli.options.device import CacheOptions, DeviceOptions
 from gemmsmith.cli.options.kernel import KernelOptions
 from gemmsmith.cli.options.trial import TrialOptions
@@ -59,7 +60,8 @@ def scaled_report(
     lines = f"{spec.entry}: {_roles(parameters)}", *(f"  {each}" for each in found_values(path, asked, sizes))
     if isinstance(meant.geometry, TileLaunch):
         lines = (f"{spec.entry}: its launch was found by trying: {meant.geometry}", *lines)
-    return ProductReport(check, lines, seconds_used() - started, trial.verbose, causes)
+    source = launch_source(meant, asked, sizes)
+    return ProductReport(check, lines, source, seconds_used() - started, trial.verbose, causes)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def _with_condition(spec: KernelSpec, error: MissingKernelError) -> MissingKerne
     if (hidden := hidden_entry(spec)) is None:
         return error
     helps = f"add {hidden.options}" if hidden.defines else "give the macros in it with -D NAME=VALUE"
-    return MissingKernelError(f"{spec.entry} stands behind {hidden}, which does not hold", helps)
+    return MissingKernelError(f"{spec.entry} is inside {hidden}, which does not hold", helps)
 
 
 @cache

@@ -19,12 +19,18 @@ def report_error(error: GemmsmithError, as_json: bool) -> int:
     if as_json:
         print_json(error_object(error))
         sys.stdout.flush()
-    item(f"error: {error.message}", "red", stderr=True)
+    item(f"error: {_without_log(error)}", "red", stderr=True)
     if isinstance(error, CompileError) and error.log:
         sys.stderr.write(error.log.rstrip() + "\n")
     if error.hint:
         say(error.hint, indent="  ", stderr=True)
     return error.exit_code
+
+
+def _without_log(error: GemmsmithError) -> str:
+    """The message, without the compiler's line at its end where the log that follows has it."""
+    said, _, line = error.message.partition(": ")
+    return f"{said}:" if line and isinstance(error, CompileError) and line in error.log else error.message
 
 
 @contextmanager

@@ -11,7 +11,9 @@ from gemmsmith.kernel.config import Config
 from gemmsmith.verify.trials.trial import HEADS
 from gemmsmith.verify.verdict import is_hazard
 
-_HINT = "say how it is launched: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, where it needs any)"
+_HINT = (
+    "if the kernel is right, give its launch: --grid 'ceil(N/64),ceil(M/64)' --block 256 (and --smem, if it needs any)"
+)
 _BY_BATCH = "--grid 'ceil(N/16),ceil(M/16),batch' --block 16,16, where batch is the number of products"
 _SHARES_A_SUM = re.compile(r"\bgridDim\s*\.\s*z\b|\batomicAdd\w*\s*\(|\bred\.(?:global|relaxed|add)|fetch_add")
 
@@ -27,7 +29,7 @@ def refuse_guessed_grid(report: Report) -> None:
         return
     if 0 < failed.unwritten >= failed.wrong:
         raise UsageError(
-            f"{report.entry}: its launch at {place} is not understood, and a guessed launch leaves "
+            f"{report.entry}: the launch at {place} is not understood, and a guessed one leaves "
             f"{failed.unwritten} of the {failed.total} outputs of {report.own(failed.problem)} unwritten",
             _HINT,
         )
@@ -44,7 +46,7 @@ def refuse_mere_guess(report: Report) -> None:
     left_out = 0 < failed.unwritten >= failed.wrong and not _ASKS_FOR_BLOCKS.search(text)
     if left_out or ((races or failed.faults or failed.faulted) and not _ASKS_FOR_THREADS.search(text)):
         raise UsageError(
-            f"{report.entry}: no launch of it is in its repository, and with a guessed launch it fails for "
+            f"{report.entry}: no host code launches it, and under a guessed launch it fails for "
             f"{report.own(failed.problem)}: the guess may be at fault",
             _HINT,
         )
@@ -61,9 +63,9 @@ def refuse_unseen_blocks(report: Report, config: Config) -> None:
     unseen = guessed or getattr(geometry, "counts_products", False)
     if unseen and "blockIdx.z" in geometry.facts.reached and geometry(report.base, config).grid[2] == 1:  # type: ignore[attr-defined]
         raise UsageError(
-            f"{report.entry} asks for blockIdx.z, and how many blocks its launch has along z is not understood: only "
+            f"{report.entry} uses blockIdx.z, and how many blocks its launch has along z is not understood: only "
             "blockIdx.z = 0 was judged, and passed",
-            f"say how it is launched: {_BY_BATCH}; or run it with gemmsmith.launch and arguments of your own",
+            f"give its launch: {_BY_BATCH}; or run it with gemmsmith.launch and arguments of your own",
         )
 
 

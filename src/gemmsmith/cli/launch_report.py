@@ -19,22 +19,28 @@ def launch_facts(spec: KernelSpec, config: Config, problem: Problem, options: Us
     """A launch as JSON: its geometry, and where that comes from."""
     geometry = spec.geometry(problem, config)
     return {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem,
-            "source": _source(spec, options, problem), "found": _found(spec, problem)}  # fmt: skip
+            "source": launch_source(spec, options, problem), "found": _found(spec, problem)}  # fmt: skip
 
 
 def launch_line(facts: dict[str, Any]) -> str:
     """The same as text: a line on the launch, and one for each value that host code tells, with its place."""
     grid, block = ("×".join(map(str, facts[name])) for name in ("grid", "block"))
-    source = facts["source"] + ("; set it with --grid, --block" if _guessed(facts) else "")
+    source = source_text(facts["source"]) + ("; set it with --grid, --block" if _guessed(facts) else "")
     line = f"launch: grid {grid}, block {block}, {facts['smem']} B dynamic shared memory ({source})"
     return "\n".join([line, *(f"  {value}" for value in facts["found"])])
 
 
-def _source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:
+def source_text(source: str) -> str:
+    """Where a launch comes from, as people read it: "from host code", "block from host code, grid guessed"."""
+    return source.replace("launch site", "from host code").replace("directive", "from a gemmsmith comment")
+
+
+def launch_source(spec: KernelSpec, options: UserOptions, problem: Problem) -> str:
+    """Where a launch comes from."""
     if spec.is_rung:
         return "the rung's own"
     if isinstance(spec.geometry, UserLaunch) and spec.geometry.described:
-        return "block as a comment says, grid guessed" if spec.geometry.guessed else "as a comment says"
+        return "block from a comment, grid guessed" if spec.geometry.guessed else "from a comment"
     if isinstance(spec.geometry, TileLaunch):
         return "found by trying"
     return geometry_source(spec.source, options, problem)

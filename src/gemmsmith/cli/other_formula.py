@@ -30,7 +30,7 @@ def refuse_other_formula(report: Report, asked: Asked) -> None:
     except GemmsmithError:
         return
     if found is not None and found.sure and (found.formula.late or found.formula.kind):
-        raise SignatureError(f"{report.entry} computes {found.formula.text()}, which is no plain product")
+        raise SignatureError(f"{report.entry} computes {found.formula.text()}, which is not a plain product")
 
 
 def _found(asked: Asked) -> Found | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Protocol
 
+from gemmsmith.cli.launch_report import source_text
 from gemmsmith.cli.render.excerpt import print_fault
 from gemmsmith.cli.render.launch_text import geometry_line, kernel_line
 from gemmsmith.cli.render.output import item, patch, say
@@ -43,6 +44,7 @@ class ProductReport:
 
     check: ProductCheck
     lines: tuple[str, ...]
+    source: str  # where its launch comes from
     seconds: float
     verbose: bool = False
     causes: tuple[Suggestion, ...] = ()
@@ -77,7 +79,8 @@ class ProductReport:
             "kernel": self.check.name, "entry": self.entry, "symbol": kernel.compiled.entry, "ok": self.ok,
             "status": self.check.status, "arch": kernel.compiled.arch, "found": list(self.lines),
             "registers": used.registers, "static_smem": used.static_smem,
-            "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem},
+            "launch": {"grid": list(geometry.grid), "block": list(geometry.block), "smem": geometry.smem,
+                       "source": self.source},
             "trials": [_trial_json(trial) for trial in self.check.trials],
             "causes": [cause.to_json() for cause in self.causes], "remedies": [], "hints": [],
             "note": "", "verdict": self.conclusion(), "next": "", "notes": [], "skipped": [], "not_run": [],
@@ -91,7 +94,7 @@ class ProductReport:
             item(line, "cyan")
         first = self.check.trials[0].check
         item(kernel_line(first.kernel))
-        item(geometry_line(first.launch.geometry))
+        item(f"{geometry_line(first.launch.geometry)} ({source_text(self.source)})")
         limited = self.check.ok
         for (label, ok), alike in groupby(self.check.trials, key=lambda trial: (trial.label, trial.ok)):
             mark, style = ("ok   ", "green") if ok else ("limit", "yellow") if limited else ("WRONG", "red")

@@ -16,6 +16,7 @@ _HOST_CODE = re.compile(
 )
 _UNKNOWN = re.compile(r"is undefined|has no member|not a template|must be a (?:class|namespace)|could not find|"
                       r"expected a|no operator|not a class or struct name|name followed by \"::\"")  # fmt: skip
+_MACRO = re.compile(r'identifier "([A-Z][A-Z0-9_]*)" is undefined')
 _MESSAGE = re.compile(r"^\S.*\(\d+\): (?:catastrophic )?(error|warning|remark)\b")
 _LIBRARIES = {
     "curand": "nvidia-curand",
@@ -103,6 +104,8 @@ def _hint(request: CompileRequest, log: str, line: str) -> str:
         return f"static shared memory is limited to {limit} KB: use extern __shared__ with a dynamic size for more"
     if re.search(r"not supported on \.target|requires \.target", line):
         return "architecture-specific instructions need the suffix: sm_90a rather than sm_90, for example"
+    if macro := _MACRO.search(line):
+        return f"if {macro[1]} is a macro, give its value, for example -D {macro[1]}=16"
     return ""
 
 

@@ -42,7 +42,7 @@ def unset(program: Program) -> Iterator[Candidate]:
                 if not re.search(added, body):
                     continue
                 line, value = code.line(declared.start_byte), " = {}" if declared.type == "array_declarator" else " = 0"
-                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} is never set first",
+                yield Candidate("uninitialised-accumulator", f"`{name}` in line {line} is never set first",
                                 f"write `{code.of(declared)}{value}` in line {line}",
                                 (Edit(code.path, declared.end_byte, declared.end_byte, value),))  # fmt: skip
 
@@ -60,7 +60,7 @@ def misset(program: Program) -> Iterator[Candidate]:
             is_added = re.search(rf"\b{re.escape(name)}\s*(?:\+=|=\s*(?:__)?fmaf?\w*\s*\()", body) is not None
             if value.type == "number_literal" and not re.fullmatch(_ZERO, old) and is_added and not _counts(node):
                 line, zero = code.line(node.start_byte), "0.f" if old.endswith("f") else "0"
-                yield Candidate("uninitialised-accumulator", f"`{name}` of line {line} starts at {old}, where a sum "
+                yield Candidate("uninitialised-accumulator", f"`{name}` in line {line} starts at {old}, where a sum "
                                 f"starts at 0", f"write `{name} = {zero}` in line {line}",
                                 (Edit(code.path, value.start_byte, value.end_byte, zero),))  # fmt: skip
 
@@ -90,7 +90,7 @@ def unfilled_fragments(program: Program) -> Iterator[Candidate]:
             loops = "".join(f"for (auto& {inner} : {outer}) " for outer, inner in pairwise(each))
             place = next(i for i, child in enumerate(children(node.parent)) if child.id == node.id)
             slot, text = Slot(code, node.parent, place), f"{loops}{added[1]}fill_fragment({each[-1]}, 0.0f);"
-            yield Candidate("uninitialised-accumulator", f"`{name}` of line {code.line(node.start_byte)} is never "
+            yield Candidate("uninitialised-accumulator", f"`{name}` in line {code.line(node.start_byte)} is never "
                             "initialised: mma_sync adds to what its registers hold", f"insert `{text}` after line "
                             f"{slot.after_line}", (slot.insertion(text),))  # fmt: skip
 
@@ -118,7 +118,7 @@ def _set_again(function: Function, node: Node) -> Iterator[Candidate]:
             continue
         slot, line = Slot(code, body, -1), code.line(loop.start_byte)
         yield Candidate("accumulator-not-reset", f"`{name}` is set in line {code.line(node.start_byte)} only: in the "
-                        f"next iteration of the loop of line {line} it still has the sum of the last one",
+                        f"next iteration of the loop in line {line} it still has the sum of the last one",
                         f"set it to zero after line {slot.after_line}, too",
                         (slot.insertion(" ".join(code.of(node).split())),))  # fmt: skip
 
@@ -179,7 +179,7 @@ def reset_too_often(program: Program) -> Iterator[Candidate]:
                 slot, line, text = Slot(code, parent, place - 1), code.line(node.start_byte), code.of(node)
                 removed = _line_removed(function, node, Edit(code.path, node.start_byte, node.end_byte, ";"))
                 yield Candidate("accumulator-reset-too-often", f"line {line} sets `{name}` to zero in every iteration "
-                                f"of the loop of line {code.line(loop.start_byte)}: only the last one counts",
+                                f"of the loop in line {code.line(loop.start_byte)}: only the last one counts",
                                 f"move `{text}` before that loop, after line {slot.after_line}",
                                 (removed, slot.insertion(text)))  # fmt: skip
 

@@ -60,7 +60,7 @@ def _in_bare_loops(program: Program, races: Sequence[Race]) -> Iterator[Candidat
                     edits = (Edit(code.path, body.start_byte, body.start_byte, "{ "),
                              Edit(code.path, body.end_byte, body.end_byte, f" {text} }}"))  # fmt: skip
                     yield Candidate("missing-barrier", f"no barrier between {race.first} and {race.second} in the next "
-                                    f"iteration", f"insert `{text}` after the statement of line {line}, with braces "
+                                    f"iteration", f"insert `{text}` after the statement in line {line}, with braces "
                                     "around both", edits)  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _beside(barrier: re.Pattern[str], slot: Slot) -> Node | None:
 def _widened(code: Code, node: Node) -> Candidate:
     """`__syncwarp()` becomes `__syncthreads()`."""
     line = code.line(node.start_byte)
-    return Candidate("narrow-barrier", f"the `__syncwarp()` of line {line} makes the threads of one warp wait, and the "
+    return Candidate("narrow-barrier", f"the `__syncwarp()` in line {line} makes the threads of one warp wait, and the "
                      "accesses are of different warps", f"write `__syncthreads();` in line {line}",
                      (Edit(code.path, node.start_byte, node.end_byte, "__syncthreads();"),))  # fmt: skip
 

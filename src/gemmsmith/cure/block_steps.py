@@ -99,7 +99,7 @@ def warp_grids(program: Program) -> Iterator[Candidate]:
             for tile in tiles.get(axis, ()) if by is not None else ():
                 new, line = f"({tile} * {_bare(by or '')} / 32)", code.line(argument.start_byte)
                 text = re.sub(rf"(?<![\w.]){re.escape(by or '')}(?![\w.])", new, code.of(argument))
-                yield Candidate("threads-for-warps", f"the grid of line {line} has a block for every {_bare(by or '')} "
+                yield Candidate("threads-for-warps", f"the grid in line {line} has a block for every {_bare(by or '')} "
                                 f"along {axis}, which counts threads; but a warp of 32 threads computes {tile}",
                                 f"write `{flat(text)}` in line {line}",
                                 (Edit(code.path, argument.start_byte, argument.end_byte, text),))  # fmt: skip

@@ -95,7 +95,7 @@ def logical_operators(program: Program) -> Iterator[Candidate]:
             if not other or parts[1] is None or not all(compares in side for side in (left, right)):
                 continue
             line, new = code.line(each.start_byte), flat(f"{left} {other} {right}")
-            cause = f"the guard of line {line} has `{sign}`, where `{other}` belongs: `{flat(code.of(each))}`"
+            cause = f"the guard in line {line} has `{sign}`; it should be `{other}`: `{flat(code.of(each))}`"
             yield Candidate("logical-operator", cause, f"write `{new}` in line {line}",
                             (Edit(code.path, parts[1].start_byte, parts[1].end_byte, other),))  # fmt: skip
 
@@ -151,12 +151,12 @@ def _swapped(code: Code, test: Node, one: Node, other: Node) -> Candidate:
     line = code.line(one.start_byte)
     a, b = code.of(one), code.of(other)
     edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, other.start_byte, other.end_byte, a))
-    return Candidate("swapped-guard", f"the guard of line {line} has {a} and {b} swapped: `{flat(code.of(test))}`",
+    return Candidate("swapped-guard", f"the guard in line {line} has {a} and {b} swapped: `{flat(code.of(test))}`",
                      f"swap {a} and {b} in line {line}", edits)  # fmt: skip
 
 
 def _replaced(code: Code, test: Node, one: Node, name: str) -> Candidate:
     line, old = code.line(one.start_byte), code.of(one)
-    return Candidate("wrong-extent", f"line {line} compares with {old}, where {name} belongs: `{flat(code.of(test))}`",
+    return Candidate("wrong-extent", f"line {line} compares with {old}; it should be {name}: `{flat(code.of(test))}`",
                      f"write `{name}` for `{old}` in line {line}",
                      (Edit(code.path, one.start_byte, one.end_byte, name),))  # fmt: skip

@@ -45,11 +45,11 @@ def moved_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
             if branch is None or not _is_named(fault.places + fault.exited, code, node):
                 continue
             line, at = code.line(node.start_byte), code.line(branch.start_byte)
-            cause = (f"the `__syncthreads()` of line {line} is inside the `if` of line {at}, which not all threads of "
+            cause = (f"the `__syncthreads()` in line {line} is inside the `if` in line {at}, which not all threads of "
                      "the block take")  # fmt: skip
             if _is_all_of(branch, node):
                 edit = Edit(code.path, branch.start_byte, node.start_byte, "")
-                yield Candidate("divergent-barrier", cause, f"remove the `if` of line {at}", (edit,))
+                yield Candidate("divergent-barrier", cause, f"remove the `if` in line {at}", (edit,))
             elif (slot := _behind(branch, code)) is not None and node.parent is not None:
                 edits = (_removed(code, node), slot.insertion("__syncthreads();"))
                 change = f"move it out of the `if`, after line {slot.after_line}"
@@ -136,7 +136,7 @@ def _removed(code: Code, node: Node) -> Edit:
 def _opened_candidate(code: Code, branch: Node, barriers: list[Node], edits: tuple[Edit, ...]) -> Candidate:
     lines = list(dict.fromkeys(code.line(node.start_byte) for node in barriers))
     many, where = len(lines) > 1, " and ".join(map(str, lines))
-    cause = (f"the `__syncthreads()` of line{'s' * many} {where} {'are' if many else 'is'} inside the `if` of line "
+    cause = (f"the `__syncthreads()` in line{'s' * many} {where} {'are' if many else 'is'} inside the `if` of line "
              f"{code.line(branch.start_byte)}, which not all threads of the block take")  # fmt: skip
     change = f"move {'them' if many else 'it'} out of the `if`, so that every thread reaches {'them' if many else 'it'}"
     return Candidate("divergent-barrier", cause, change, edits)
@@ -167,7 +167,7 @@ def early_returns(program: Program, fault: Fault) -> Iterator[Candidate]:
         made = Candidate(
             "early-return",
             f"threads {does} in line {line} and load nothing, but the others read what they should have loaded, after "
-            f"the `__syncthreads()` of line {code.line(first.start_byte)}",
+            f"the `__syncthreads()` in line {code.line(first.start_byte)}",
             f"remove line {line}, and guard each load and store with its own row and column instead",
             (_removed(code, node), *guards),
         )
@@ -202,9 +202,9 @@ def dissolved_branches(program: Program, fault: Fault) -> Iterator[Candidate]:
         code, line, guards = kernel.code, kernel.code.line(branch.start_byte), _guards(program, branch)
         made = Candidate(
             "divergent-barrier",
-            f"threads that skip the `if` of line {line} load nothing, but the others read what they should have "
-            f"loaded, after the `__syncthreads()` of line {code.line(barrier.start_byte)}",
-            f"remove the `if` of line {line}, and guard each load and store with its own row and column instead",
+            f"threads that skip the `if` in line {line} load nothing, but the others read what they should have "
+            f"loaded, after the `__syncthreads()` in line {code.line(barrier.start_byte)}",
+            f"remove the `if` in line {line}, and guard each load and store with its own row and column instead",
             (Edit(code.path, branch.start_byte, body.start_byte, ""), *guards),
         )
         if guards and not made.clashes:

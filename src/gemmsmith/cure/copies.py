@@ -31,7 +31,7 @@ def waits(program: Program, fault: Fault) -> Iterator[Candidate]:
     yield from _smaller_counts(program)
     race = races[0]
     text = _wait_text(program)
-    cause = f"nothing waits for the asynchronous copy of line {race.first.place[1]} before {race.second}"
+    cause = f"nothing waits for the asynchronous copy in line {race.first.place[1]} before {race.second}"
     slots = parting(program, race.first.place, race.second.place)
     for slot in (slot for slot in slots if _barrier_follows(slot)):
         change = f"insert `{text}` after line {slot.after_line}"
@@ -49,20 +49,20 @@ def _smaller_counts(program: Program) -> Iterator[Candidate]:
         for match in _DIFFERENCE.finditer(code.text, start, function.body.end_byte):
             number, line = match.start("less"), code.line(match.start())
             more = f"{match['of']}{int(match['less']) + 1}"
-            yield Candidate("wait-count", f"the wait of line {line} leaves one group of copies too many in flight",
+            yield Candidate("wait-count", f"the wait in line {line} leaves one group of copies too many in flight",
                             f"write `{more}` for `{match['of']}{match['less']}` in line {line}",
                             (Edit(code.path, number, match.end("less"), str(int(match["less"]) + 1)),))  # fmt: skip
         for match in _NAMED.finditer(code.text, start, function.body.end_byte):
             count, line = match["count"], code.line(match.start())
             for less in (1, 2):
-                yield Candidate("wait-count", f"the wait of line {line} leaves {count} groups of copies in flight, and "
+                yield Candidate("wait-count", f"the wait in line {line} leaves {count} groups of copies in flight, and "
                                 "one of them is read", f"write `{count} - {less}` for `{count}` in line {line}",
                                 (Edit(code.path, match.end("count"), match.end("count"), f" - {less}"),))  # fmt: skip
         for match in _WAIT.finditer(code.text, start, function.body.end_byte):
             old, at = int(match["count"]), match.start("count")
             for new in dict.fromkeys((old - 1, 0)):
                 line = code.line(at)
-                cause = (f"the wait of line {line} leaves {old} group{'s' if old > 1 else ''} of copies in flight, and "
+                cause = (f"the wait in line {line} leaves {old} group{'s' if old > 1 else ''} of copies in flight, and "
                          "one of them is read")  # fmt: skip
                 change = f"wait until at most {new} are in flight: {old} becomes {new} in line {line}"
                 yield Candidate("wait-count", cause, change, (Edit(code.path, at, at + 1, str(new)),))
@@ -101,5 +101,5 @@ def _commits(program: Program, line: int, slots: list[Slot]) -> Iterator[Candida
         return
     text = "__pipeline_commit();" if "__pipeline_" in texts else 'asm volatile("cp.async.commit_group;");'
     for slot in slots[:2]:
-        yield Candidate("missing-commit", f"the asynchronous copy of line {line} is in no group that is waited for",
+        yield Candidate("missing-commit", f"the asynchronous copy in line {line} is in no group that is waited for",
                         f"insert `{text}` after line {slot.after_line}", (slot.insertion(text),))  # fmt: skip

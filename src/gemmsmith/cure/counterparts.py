@@ -74,8 +74,8 @@ def other_halves(program: Program) -> Iterator[Candidate]:
             if called is not None and match is not None:
                 old, line = match[1], code.line(node.start_byte)
                 yield _replaced(code, called, f"__{_OTHER_HALF[old]}{match[2]}", "wrong-half",
-                                f"line {line} takes the {old} half of a pair, where the {_OTHER_HALF[old]} one "
-                                "belongs")  # fmt: skip
+                                f"line {line} takes the {old} half of a pair; it should take the {_OTHER_HALF[old]} "
+                                "one")  # fmt: skip
 
 
 def other_layouts(program: Program) -> Iterator[Candidate]:
@@ -87,7 +87,7 @@ def other_layouts(program: Program) -> Iterator[Candidate]:
             if new is not None:
                 old, line = code.of(node), code.line(node.start_byte)
                 yield _replaced(code, node, new, "wrong-fragment-layout",
-                                f"line {line} says {old}, where the matrix that is loaded or stored there is "
+                                f"line {line} says {old}, but the matrix that is loaded or stored there is "
                                 f"{new}")  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def other_threads(program: Program) -> Iterator[Candidate]:
                 made += 1
                 old, line = code.of(node), code.line(node.start_byte)
                 yield _replaced(code, node, new, "wrong-thread-axis",
-                                f"an index of line {line} has {old}, where {new} belongs")  # fmt: skip
+                                f"line {line} uses {old} in an index; it should be {new}")  # fmt: skip
 
 
 def _thread_pairs(function: Function) -> dict[str, str]:

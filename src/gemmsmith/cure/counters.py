@@ -75,6 +75,6 @@ def _names(code: Code, node: Node) -> set[str]:
 
 def _replaced(code: Code, node: Node, new: str) -> Candidate:
     line, old = code.line(node.start_byte), code.of(node)
-    return Candidate("wrong-counter", f"an index of line {line} has the loop counter {old}, where {new} belongs",
+    return Candidate("wrong-counter", f"line {line} uses the loop counter {old} in an index; it should be {new}",
                      f"write `{new}` for `{old}` in line {line}: `{changed(code, node, new)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip

@@ -106,7 +106,7 @@ def late_biases(program: Program) -> Iterator[Candidate]:
                 at, line, added = inner[0].end_byte, code.line(node.start_byte), code.of(bias)
                 whole = code.text[call.start_byte : at] + f" + {added}" + code.text[at : call.end_byte]
                 yield Candidate("bias-after-activation", f"line {line} adds `{added}` to the result of "
-                                f"`{' '.join(code.of(call).split())[:60]}`, where it belongs to the sum inside",
+                                f"`{' '.join(code.of(call).split())[:60]}`, but it should be added to the sum inside",
                                 f"write `{' '.join(whole.split())[:80]}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, whole),))  # fmt: skip
 
@@ -176,7 +176,7 @@ def _outermost_loop(function: Function, node: Node) -> Node | None:
 def _behind(function: Function, node: Node, loop: Node) -> Iterator[Candidate]:
     code = function.code
     line, text = code.line(node.start_byte), " ".join(code.of(node).split())
-    cause = (f"`{text}` of line {line} is done in every iteration of the loop of line {code.line(loop.start_byte)}, on "
+    cause = (f"`{text}` in line {line} is done in every iteration of the loop in line {code.line(loop.start_byte)}, on "
              "a sum that is not complete")  # fmt: skip
     start, end = code.text.rfind("\n", 0, node.start_byte) + 1, code.text.find("\n", node.end_byte)
     in_copy = node.start_byte, node.end_byte, ";" + "\n" * code.of(node).count("\n")

@@ -29,7 +29,7 @@ class Access:
     place: Place
 
     def __str__(self) -> str:
-        return f"the {self.verb} of line {self.place[1]}"
+        return f"the {self.verb} in line {self.place[1]}"
 
 
 @dataclass(frozen=True)

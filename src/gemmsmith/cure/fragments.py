@@ -50,7 +50,7 @@ def transposed_loads(program: Program) -> Iterator[Candidate]:
         for match in _LDMATRIX.finditer(code.text, function.body.start_byte, function.body.end_byte):
             line, has, at = code.line(match.start()), match["trans"] is not None, match.end("count")
             does, new = ("transposes", "") if has else ("does not transpose", ".trans")
-            yield Candidate("ldmatrix-transpose", f"the ldmatrix of line {line} {does} what it loads",
+            yield Candidate("ldmatrix-transpose", f"the ldmatrix in line {line} {does} what it loads",
                             f"write `{match['count']}{new}` in line {line}",
                             (Edit(code.path, at, match.end("trans") if has else at, new),))  # fmt: skip
 

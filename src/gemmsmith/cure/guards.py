@@ -33,7 +33,7 @@ def missing_guards(program: Program) -> Iterator[Candidate]:
         yield _guard("the load", load.line, edits)
     together = [edit for store in stores for edit in guarded_store(program, store)]
     together += [edit for _, edits in conditional for edit in edits]
-    whole = Candidate("missing-guard", f"nothing guards the accesses of lines {_lines(stores, loads)} at the edges of "
+    whole = Candidate("missing-guard", f"nothing guards the accesses in lines {_lines(stores, loads)} at the edges of "
                       "the matrices", "guard them with comparisons of row and column", tuple(together))  # fmt: skip
     if len(together) > 1 and not whole.clashes:
         yield whole
@@ -53,7 +53,7 @@ def _half_guarded(program: Program, loads: list[GlobalAccess]) -> Iterator[Candi
     lines = ", ".join(map(str, sorted({load.line for load in added})))
     texts = list(dict.fromkeys(f"`{text}`" for text, _ in added.values()))
     missing, many = " and ".join(texts), "," in lines
-    guards = Candidate("missing-guard", f"the guard{'s' * many} of line{'s' * many} {lines} look{'s' * (not many)} at "
+    guards = Candidate("missing-guard", f"the guard{'s' * many} in line{'s' * many} {lines} look{'s' * (not many)} at "
                        f"one extent only: {missing} {'are' if len(texts) > 1 else 'is'} missing",
                        f"add {missing} there", tuple(edit for _, edit in added.values()))  # fmt: skip
     yield guards
@@ -88,7 +88,7 @@ def _lines(*groups: list[GlobalAccess]) -> str:
 
 def _guard(what: str, line: int, edits: list[Edit]) -> Candidate:
     text = next(edit.text for edit in edits if "<" in edit.text).strip()
-    return Candidate("missing-guard", f"nothing guards {what} of line {line} at the edges of the matrix",
+    return Candidate("missing-guard", f"nothing guards {what} in line {line} at the edges of the matrix",
                      f"add `{text.rstrip(' ?').strip()}` in line {line}", tuple(edits))  # fmt: skip
 
 

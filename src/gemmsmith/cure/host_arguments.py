@@ -37,7 +37,7 @@ def passed_arguments(program: Program) -> Iterator[Candidate]:
                 continue
             for new in options:
                 line, old = code.line(node.start_byte), flat(code.of(node))
-                yield Candidate("wrong-argument", f"the launch of line {line} passes `{old}`, where `{new}` belongs",
+                yield Candidate("wrong-argument", f"the launch in line {line} passes `{old}`; it should be `{new}`",
                                 f"write `{new}` for `{old}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
@@ -56,7 +56,7 @@ def _tensor_axes(code: Code, listed: Node) -> Iterator[Candidate]:
         for group in (nodes, *([node] for node in nodes if len(nodes) > 1)):
             lines = {code.line(node.start_byte) for node in group}
             verb, where = "takes" if len(lines) == 1 else "take", in_lines(lines)
-            yield Candidate("wrong-tensor-axis", f"{where} {verb} `{old}`, where `{new}` belongs",
+            yield Candidate("wrong-tensor-axis", f"{where} {verb} `{old}`; it should be `{new}`",
                             f"write `{new}` in {where}",
                             tuple(Edit(code.path, node.start_byte, node.end_byte, new) for node in group))  # fmt: skip
 

@@ -34,8 +34,8 @@ def counterpart_divisors(program: Program) -> Iterator[Candidate]:
             for new in dict.fromkeys(_counterparts(function, divisor)):
                 lines = sorted({code.line(node.start_byte) for node in nodes})
                 edits = tuple(Edit(code.path, node.start_byte, node.end_byte, new) for node in nodes)
-                yield Candidate("wrong-divisor", f"{in_lines(lines)} take{'s' * (len(lines) == 1)} `{of}` apart by "
-                                f"{divisor}, where {new} belongs", f"write `{new}` for `{divisor}` there",
+                yield Candidate("wrong-divisor", f"{in_lines(lines)} divide{'s' * (len(lines) == 1)} `{of}` by "
+                                f"{divisor}; it should be {new}", f"write `{new}` for `{divisor}` there",
                                 edits)  # fmt: skip
 
 
@@ -57,8 +57,8 @@ def other_numbers(program: Program) -> Iterator[Candidate]:
                 lines = sorted({code.line(right.start_byte) for _, right in group})
                 parents = [right.parent for _, right in group if right.parent is not None]
                 old, shown = flat(code.of(parents[0])), f"{_before(code, parents[0], group[0][1])}{new[0]}"
-                yield Candidate("wrong-number", f"{in_lines(lines)} {'has' if len(lines) == 1 else 'have'} `{old}`, "
-                                f"where `{shown}` belongs", f"write `{shown}` there" + _others(group, new),
+                yield Candidate("wrong-number", f"{in_lines(lines)} {'has' if len(lines) == 1 else 'have'} `{old}`; "
+                                f"it should be `{shown}`", f"write `{shown}` there" + _others(group, new),
                                 tuple(Edit(code.path, right.start_byte, right.end_byte, str(number))
                                       for (_, right), number in zip(group, new, strict=True)))  # fmt: skip
 
@@ -104,7 +104,7 @@ def numbered_factors(program: Program) -> Iterator[Candidate]:
                         text = code.text[node.start_byte : side.start_byte] + str(new)
                         text = flat(text + code.text[side.end_byte : node.end_byte])
                         yield Candidate("wrong-factor", f"an index of {array} in line {line} has "
-                                        f"`{flat(code.of(node))}`, where `{text}` belongs",
+                                        f"`{flat(code.of(node))}`; it should be `{text}`",
                                         f"write `{text}` in line {line}",
                                         (Edit(code.path, side.start_byte, side.end_byte, str(new)),))  # fmt: skip
 
@@ -168,7 +168,7 @@ def unlike_strides(program: Program) -> Iterator[Candidate]:
         for old, places in by_stride.items() if len(by_stride) == 2 else ():
             new = next(other for other in by_stride if other != old)
             lines, (code, node) = in_lines(each.line(at.start_byte) for each, at in places), places[0]
-            yield Candidate("wrong-stride", f"an index of {array} in {lines} has {old}, where {new} belongs, as at the "
+            yield Candidate("wrong-stride", f"an index of {array} in {lines} has {old}; it should be {new}, as at the "
                             "other accesses", f"write `{new}` for `{old}` in {lines}: `{changed(code, node, new)}`",
                             tuple(Edit(each.path, at.start_byte, at.end_byte, new) for each, at in places))  # fmt: skip
 
@@ -185,13 +185,13 @@ def other_operators(program: Program) -> Iterator[Candidate]:
                 new, line = "%" if sign == "/" else "/", code.line(node.start_byte)
                 text = f"{flat(code.of(left))} {new} {flat(code.of(right))}"
                 yield Candidate("wrong-operator", f"the index of {array} in line {line} has "
-                                f"`{flat(code.of(node))}`, where `{text}` belongs", f"write `{text}` in line {line}",
+                                f"`{flat(code.of(node))}`; it should be `{text}`", f"write `{text}` in line {line}",
                                 (Edit(code.path, operator.start_byte, operator.end_byte, new),))  # fmt: skip
 
 
 def _stride(code: Code, node: Node, new: str, array: str) -> Candidate:
     line, old = code.line(node.start_byte), code.of(node)
-    return Candidate("wrong-stride", f"an index of {array} in line {line} has {old}, where {new} belongs",
+    return Candidate("wrong-stride", f"line {line} uses {old} in an index of {array}; it should be {new}",
                      f"write `{new}` for `{old}` in line {line}: `{changed(code, node, new)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 

@@ -77,7 +77,7 @@ def _is_target(node: Node) -> bool:
 
 def _replaced(code: Code, node: Node, name: str) -> Candidate:
     line, old = code.line(node.start_byte), code.of(node)
-    return Candidate("wrong-leading-dimension", f"an index of line {line} has {old}, where {name} belongs",
+    return Candidate("wrong-leading-dimension", f"line {line} uses {old} in an index; it should be {name}",
                      f"write `{name}` for `{old}` in line {line}: `{changed(code, node, name)}`",
                      (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
 
@@ -85,7 +85,7 @@ def _replaced(code: Code, node: Node, name: str) -> Candidate:
 def _passed(code: Code, node: Node, name: str, role: str) -> Candidate:
     """Another distance of rows in a call."""
     made, line = _replaced(code, node, name), code.line(node.start_byte)
-    cause = f"line {line} passes {code.of(node)} as the distance between rows of {role}, where {name} belongs"
+    cause = f"line {line} passes {code.of(node)} as the leading dimension of {role}; it should be {name}"
     return replace(made, cause=cause)
 
 
@@ -100,7 +100,7 @@ def tile_constants(program: Program) -> Iterator[Candidate]:
         for node in factors:
             line, old = code.line(node.start_byte), code.of(node)
             for name in [each for each in names if each != old][:_MOST_CONSTANTS]:
-                yield Candidate("wrong-tile", f"line {line} multiplies a block's number by {old}, where {name} belongs",
+                yield Candidate("wrong-tile", f"line {line} multiplies a block index by {old}; it should be {name}",
                                 f"write `{name}` for `{old}` in line {line}: `{changed(code, node, name)}`",
                                 (Edit(code.path, node.start_byte, node.end_byte, name),))  # fmt: skip
 
@@ -192,7 +192,7 @@ def swapped_arrays(program: Program) -> Iterator[Candidate]:
                 continue
             line, a, b = code.line(node.start_byte), code.of(one), code.of(two)
             edits = (Edit(code.path, one.start_byte, one.end_byte, b), Edit(code.path, two.start_byte, two.end_byte, a))
-            yield Candidate("swapped-arrays", f"line {line} has {a} where {b} belongs, and {b} where {a} belongs: "
+            yield Candidate("swapped-arrays", f"line {line} swaps {a} and {b}: "
                             f"`{' '.join(code.of(node).split())[:80]}`", f"swap {a} and {b} in line {line}",
                             edits)  # fmt: skip
 
@@ -224,5 +224,5 @@ def _swapped(code: Code, index: Node, one: str, other: str) -> Iterator[Candidat
         return
     swap, line = {one: other, other: one}, code.line(index.start_byte)
     edits = tuple(Edit(code.path, node.start_byte, node.end_byte, swap[code.of(node)]) for node in nodes)
-    cause = f"{one} and {other} are swapped in the index `{code.of(index)}` of line {line}"
+    cause = f"{one} and {other} are swapped in the index `{code.of(index)}` in line {line}"
     yield Candidate("swapped-index", cause, f"swap them in line {line}", edits)  # fmt: skip

@@ -24,7 +24,7 @@ def floor_grids(program: Program) -> Iterator[Candidate]:
     found: list[Candidate] = []
     for code, arguments in grid_arguments(program):
         for argument in (each for one in arguments for each in (one, *_defined(code, one))):
-            found += _floors(code, argument, "the grid of line {line} is rounded down")
+            found += _floors(code, argument, "the grid in line {line} is rounded down")
         called = {name for one in arguments for name in re.findall(r"\b(\w+)\s*\(", code.of(one))}
         found += _helpers(program, called)
     if len(found) > 1:
@@ -52,14 +52,14 @@ def _helpers(program: Program, called: set[str]) -> Iterator[Candidate]:
     """Divisions in functions and macros that the grid calls: `int blocks_for(int n, int t) { return n / t; }`."""
     for function in program.functions:
         if function.name in called and "__global__" not in function.head:
-            what = f"`{function.name}` of line {{line}} rounds the number of blocks down"
+            what = f"`{function.name}` in line {{line}} rounds the number of blocks down"
             yield from _floors(function.code, function.body, what)
     for code in program.files:
         for match in _DIVIDING_MACRO.finditer(code.text):
             if match["name"] in called:
                 over, by, line = match["over"].strip(), match["by"].strip(), code.line(match.start("over"))
                 new = f"({over} + {by} - 1)"
-                yield Candidate("floor-grid", f"`{match['name']}` of line {line} rounds the number of blocks down: "
+                yield Candidate("floor-grid", f"`{match['name']}` in line {line} rounds the number of blocks down: "
                                 "there is no block for the last, partial tile",
                                 f"write `{new} / {by}` in line {line}",
                                 (Edit(code.path, match.start("over"), match.end("over"), new),))  # fmt: skip
@@ -74,7 +74,7 @@ def swapped_axes(program: Program) -> Iterator[Candidate]:
             edits = (Edit(code.path, one.start_byte, one.end_byte, code.of(two)),
                      Edit(code.path, two.start_byte, two.end_byte, code.of(one)))  # fmt: skip
             if code.of(one) != code.of(two):
-                cause = f"the grid of line {line} has x and y swapped for this kernel"
+                cause = f"the grid in line {line} has x and y swapped for this kernel"
                 yield Candidate("swapped-grid", cause, f"write `{code.of(two)}, {code.of(one)}` in line {line}", edits)
         yield from _exchanged_extents(program, code, arguments)
     for what in ("blockIdx", "threadIdx"):
@@ -93,7 +93,7 @@ def _exchanged_extents(program: Program, code: Code, arguments: list[Node]) -> I
         return
     swap, line = dict(zip(names, names[::-1], strict=True)), code.line(arguments[0].start_byte)
     edits = tuple(Edit(code.path, at, node.end_byte, swap[code.of(node)]) for at, node in nodes.items())
-    yield Candidate("swapped-grid", f"the grid of line {line} has blocks for {names[0]} along one axis and for "
+    yield Candidate("swapped-grid", f"the grid in line {line} has blocks for {names[0]} along one axis and for "
                     f"{names[1]} along the other, and the kernel has them the other way round",
                     f"write {names[1]} for {names[0]} there, and {names[0]} for {names[1]}", edits)  # fmt: skip
 
@@ -122,7 +122,7 @@ def swapped_configurations(program: Program) -> Iterator[Candidate]:
             any(re.search(r"[/(]", code.of(part)) for part in block_extents(code, each)) for each in (grid, block)
         ]
         if divided == [False, True]:
-            yield Candidate("swapped-launch", f"the launch of line {line} has grid and block swapped",
+            yield Candidate("swapped-launch", f"the launch in line {line} has grid and block swapped",
                             f"write `<<<{two}, {one}` in line {line}",
                             (Edit(code.path, grid.start_byte, grid.end_byte, two),
                              Edit(code.path, block.start_byte, block.end_byte, one)))  # fmt: skip

@@ -46,7 +46,7 @@ def _stronger(function: Function) -> Iterator[Candidate]:
             new = "acquire" if "wait" in call else new
             what = "does not make visible what was written before it" if new == "release" else \
                 "does not order what is read after it"  # fmt: skip
-            yield Candidate("weak-order", f"the `{call}` of line {line} is relaxed: it {what}",
+            yield Candidate("weak-order", f"the `{call}` in line {line} is relaxed: it {what}",
                             f"write `{new}` for `relaxed` in line {line}",
                             (Edit(code.path, match.start("order"), match.end("order"), new),))  # fmt: skip
 
@@ -76,7 +76,7 @@ def _fences(program: Program, fault: Fault) -> Iterator[Candidate]:
                 block, index = next(iter(chain(statement, function)), (None, 0))
                 if block is not None:
                     slot = Slot(function.code, block, index)
-                    made = Candidate("missing-fence", f"nothing makes the write of line {place[1]} visible to other "
+                    made = Candidate("missing-fence", f"nothing makes the write in line {place[1]} visible to other "
                                      "blocks before the flag or counter that tells them of it",
                                      f"insert `__threadfence();` after line {slot.after_line}",
                                      (slot.insertion("__threadfence();"),))  # fmt: skip
@@ -96,7 +96,7 @@ def _after_spins(program: Program) -> Iterator[Candidate]:
             in_block = parent is not None and parent.type == "compound_statement"
             ends = Edit(code.path, loop.end_byte, loop.end_byte, f" {fence}" if in_block else f" {fence} }}")
             edits = (ends,) if in_block else (Edit(code.path, loop.start_byte, loop.start_byte, "{ "), ends)
-            yield Candidate("missing-fence", f"what is read after the wait of line {line} may be older than the flag "
+            yield Candidate("missing-fence", f"what is read after the wait in line {line} may be older than the flag "
                             "that it waits for", f"insert `{fence}` behind that wait, in the thread that waits",
                             edits)  # fmt: skip
 
@@ -133,7 +133,7 @@ def _team_barriers(program: Program, fault: Fault) -> Iterator[Candidate]:
     cause = f"the accesses are of two blocks of a {named['team']}"
     for match in _BARRIER.finditer(code.text, kernel.body.start_byte, kernel.body.end_byte):
         line = code.line(match.start())
-        yield Candidate("narrow-barrier", f"the `__syncthreads()` of line {line} makes the threads of one block wait, "
+        yield Candidate("narrow-barrier", f"the `__syncthreads()` in line {line} makes the threads of one block wait, "
                         f"and {cause}", f"write `{text}` in line {line}",
                         (Edit(code.path, match.start(), match.end(), text),))  # fmt: skip
     for race in (race for race in fault.races[:1] if race.across_blocks):

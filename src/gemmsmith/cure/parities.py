@@ -129,7 +129,7 @@ def _by_use(program: Program, wait: ParityWait) -> Iterator[Candidate]:
 
 
 def _candidate(wait: ParityWait, new: str, what: str) -> Candidate:
-    return Candidate("wrong-parity", f"the wait of line {wait.line} asks for parity `{wait.parity}`, {what}",
+    return Candidate("wrong-parity", f"the wait in line {wait.line} asks for parity `{wait.parity}`, {what}",
                      f"write `{new}` for `{wait.parity}` in line {wait.line}",
                      (Edit(wait.code.path, wait.start, wait.end, new),))  # fmt: skip
 
@@ -155,7 +155,7 @@ def _switched(wait: ParityWait) -> Iterator[Candidate]:
     rounds = list(_rounds(code, body))
     start = code.line(loop.start_byte)
     if not switches and not re.search(rf"\b{name}\s*[-+^|&]?=(?!=)", code.of(body)):
-        cause = f"`{name}`, the parity that line {wait.line} waits by, stays the same in the loop of line {start}"
+        cause = f"`{name}`, the parity that line {wait.line} waits by, stays the same in the loop in line {start}"
         for stage, statement in rounds:
             block, index = next(iter(chain(statement, wait.function)), (body, -1))
             yield _inserted(Slot(code, block, index), f"if ({stage} == 0) {name} ^= 1;", cause)

@@ -43,7 +43,7 @@ def _one_more(function: Function, loop: Node) -> Iterator[Candidate]:
     if test is None or left is None or right is None or not re.search(r"[^<]<[^<=]", code.of(test)):
         return
     line, start, end = code.line(loop.start_byte), _start(function, loop), code.of(right)
-    cause = f"the loop of line {line} ends when the last tile is loaded; that tile is never multiplied"
+    cause = f"the loop in line {line} ends when the last tile is loaded; that tile is never multiplied"
     if start and not _ZERO.fullmatch(start) and left.type == "identifier":
         yield Candidate("unused-tile", cause, f"let it run once more: write `{end} + {start}` for `{end}` in line "
                         f"{line}",
@@ -99,7 +99,7 @@ def _repeated(function: Function, loop: Node, text: str) -> Candidate:
     code = function.code
     line, last = code.line(loop.start_byte), code.last_line(loop)
     new = "".join(f"\n{' ' * 4}{each}" for each in text.split("\n"))
-    return Candidate("unused-tile", f"the loop of line {line} ends when the last tile is loaded; that tile is never "
+    return Candidate("unused-tile", f"the loop in line {line} ends when the last tile is loaded; that tile is never "
                      "multiplied", f"repeat what the loop does with a tile after line {last}",
                      (Edit(code.path, loop.end_byte, loop.end_byte, new,
                            (loop.end_byte, loop.end_byte, " " + " ".join(_uncommented(text).split()))),))  # fmt: skip

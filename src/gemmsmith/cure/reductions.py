@@ -48,7 +48,7 @@ def _ends(code: Code, loop: Node) -> Iterator[Candidate]:
         new = known.get((code.of(operator), code.of(right))) if operator is not None and right is not None else None
         if node is None or operator is None or right is None or new is None:
             continue
-        yield Candidate("reduction-distance", f"the reduction of line {line} {what} with `{code.of(node)}`, so that "
+        yield Candidate("reduction-distance", f"the reduction in line {line} {what} with `{code.of(node)}`, so that "
                         "some partial sums are never added",
                         f"write `{code.text[node.start_byte : operator.start_byte]}{new}` in line {line}",
                         (Edit(code.path, operator.start_byte, right.end_byte, new),))  # fmt: skip
@@ -60,7 +60,7 @@ def _starts(code: Code, loop: Node) -> Iterator[Candidate]:
         for new in ("16", "8", "32"):
             if code.of(each) in _DISTANCES and new != code.of(each):
                 line = code.line(each.start_byte)
-                yield Candidate("reduction-distance", f"the reduction of line {line} starts at distance "
+                yield Candidate("reduction-distance", f"the reduction in line {line} starts at distance "
                                 f"{code.of(each)}",
                                 f"start at {new} in line {line}",
                                 (Edit(code.path, each.start_byte, each.end_byte, new),))  # fmt: skip

@@ -172,7 +172,7 @@ def _arrivals(program: Program, roles: Roles) -> Iterator[Candidate]:
             new = roles.carried(re.sub(rf"\b{used[0]}\b", name, text), to_fills=False)
             for lead in _ONE_OF:
                 assert slot is not None
-                yield Candidate("missing-arrival", f"the loop of line {code.line(roles.fills.start_byte)} waits for "
+                yield Candidate("missing-arrival", f"the loop in line {code.line(roles.fills.start_byte)} waits for "
                                 f"`{name}`, and those that read the stage never arrive there",
                                 f"insert `{lead}{new}` after line {slot.after_line}",
                                 (slot.insertion(lead + new),))  # fmt: skip

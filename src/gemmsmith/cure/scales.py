@@ -63,6 +63,6 @@ def _extents(program: Program, code: Code, array: str, index: Node) -> Iterator[
 def _made(code: Code, array: str, index: Node, node: Node, new: str) -> Candidate:
     line, old = code.line(node.start_byte), " ".join(code.of(node).split())
     text = code.text[index.start_byte : node.start_byte] + new + code.text[node.end_byte : index.end_byte]
-    return Candidate("wrong-scale-index", f"the index of {array} in line {line} has `{old}`, where `{new}` belongs",
+    return Candidate("wrong-scale-index", f"the index of {array} in line {line} has `{old}`; it should be `{new}`",
                      f"write `{array}{' '.join(text.split())}` in line {line}",
                      (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip

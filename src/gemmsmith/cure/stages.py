@@ -54,7 +54,7 @@ def unswitched(program: Program) -> Iterator[Candidate]:
                     continue
                 slot, line = Slot(code, body, len(children(body)) - 1), code.line(loop.start_byte)
                 new = f"{stage} = {next_one};"
-                yield Candidate("unswitched-stage", f"`{stage}` stays the same in the loop of line {line}: every "
+                yield Candidate("unswitched-stage", f"`{stage}` stays the same in the loop in line {line}: every "
                                 f"iteration reads stage `{stage}` and fills stage `{next_one}`",
                                 f"insert `{new}` at the end of the loop, after line {slot.after_line}",
                                 (slot.insertion(new),))  # fmt: skip
@@ -132,5 +132,5 @@ def _in_stage(accesses: list[SharedAccess], text: str) -> Candidate:
     old = " and ".join(f"`{each}`" for each in dict.fromkeys(access.text(0) for access in changed))
     edits = tuple(Edit(code.path, access.indices[0].start_byte, access.indices[0].end_byte, text) for access in changed)
     at = f"line{'s' * many} {where}"
-    return Candidate("wrong-stage", f"{at} use{'s' * (not many)} stage {old} of {arrays}, where stage `{text}` belongs",
+    return Candidate("wrong-stage", f"{at} use{'s' * (not many)} stage {old} of {arrays}; it should be `{text}`",
                      f"write `[{text}]` for {old} in {at}", edits)  # fmt: skip

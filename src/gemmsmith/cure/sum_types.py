@@ -34,7 +34,7 @@ def narrow_sums(program: Program) -> Iterator[Candidate]:
             if not sums:
                 continue
             line, old, new = code.line(node.start_byte), code.of(kind), _SUMS_OF.get(element, element)
-            yield Candidate("narrow-accumulator", f"`{sums[0]}` of line {line} is {old}, which does not hold the sums "
+            yield Candidate("narrow-accumulator", f"`{sums[0]}` in line {line} is {old}, which does not hold the sums "
                             f"of {element} numbers", f"write `{new}` for `{old}` in line {line}",
                             (Edit(code.path, kind.start_byte, kind.end_byte, new),))  # fmt: skip
 

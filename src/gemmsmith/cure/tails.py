@@ -39,7 +39,7 @@ def short_loops(program: Program) -> Iterator[Candidate]:
                                 "the last, partial one", f"write `{new}` in line {line}",
                                 (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
             elif sign in "+-" and (is_loop(node) or _in_comparison(code, node)):
-                yield Candidate("loop-bound", f"line {line} compares with `{code.of(node)}`, where {extent} belongs",
+                yield Candidate("loop-bound", f"line {line} compares with `{code.of(node)}`; it should be {extent}",
                                 f"write `{extent}` in line {line}",
                                 (Edit(code.path, left.end_byte, node.end_byte, ""),))  # fmt: skip
         yield from _whole_steps(function, names)
@@ -60,7 +60,7 @@ def _whole_steps(function: Function, names: list[str]) -> Iterator[Candidate]:
             if counter is None or counter.type != "identifier" or "+" not in code.of(left):
                 continue
             new, line = f"{code.of(counter)} < {code.of(right)}", code.line(node.start_byte)
-            yield Candidate("missing-tail", f"the loop of line {line} ends before the last, partial tile: "
+            yield Candidate("missing-tail", f"the loop in line {line} ends before the last, partial tile: "
                             f"`{code.of(node)}`", f"write `{new}` in line {line}",
                             (Edit(code.path, node.start_byte, node.end_byte, new),))  # fmt: skip
 
@@ -79,7 +79,7 @@ def _short_of_one(function: Function, names: list[str]) -> Iterator[Candidate]:
                 continue
             if count.type == "identifier" and code.of(count) not in names:
                 line = code.line(node.start_byte)
-                yield Candidate("loop-bound", f"the loop of line {line} leaves out the last of {code.of(count)}: "
+                yield Candidate("loop-bound", f"the loop in line {line} leaves out the last of {code.of(count)}: "
                                 f"`{code.of(node)}`", f"write `{code.of(count)}` in line {line}",
                                 (Edit(code.path, count.end_byte, right.end_byte, ""),))  # fmt: skip
 
@@ -121,8 +121,8 @@ def wrong_steps(program: Program, *, computed: bool) -> Iterator[Candidate]:
                 for new in dict.fromkeys((*_threads(code, loop), *parts, *sizes)):
                     if new != old and new != "1":
                         start = code.line(loop.start_byte)
-                        yield Candidate("loop-step", f"the loop of line {start} goes on by `{old}`, where `{new}` "
-                                        "belongs", f"write `{new}` for `{old}` in line {line}",
+                        yield Candidate("loop-step", f"the loop in line {start} steps by `{old}`; it should step by "
+                                        f"`{new}`", f"write `{new}` for `{old}` in line {line}",
                                         (Edit(code.path, right.start_byte, right.end_byte, new),))  # fmt: skip
 
 
@@ -144,7 +144,7 @@ def numbered_steps(program: Program) -> Iterator[Candidate]:
             for new in (1, by // 2, by * 2) if stepped and by <= _WIDEST else (4, 2, 8, 16) if name else ():
                 if new not in (0, by):
                     text = f"{name} += {new}" if new > 1 else f"++{name}"
-                    yield Candidate("loop-step", f"the loop of line {line} goes on by {by}, where {new} belongs: "
+                    yield Candidate("loop-step", f"the loop in line {line} steps by {by}; it should step by {new}: "
                                     f"{'some of the terms are left out' if new < by else 'it reads too much'}",
                                     f"write `{text}` for `{old}` in line {line}",
                                     (Edit(code.path, update.start_byte, update.end_byte, text),))  # fmt: skip
@@ -162,7 +162,7 @@ def counted_words(program: Program) -> Iterator[Candidate]:
                 continue
             line = code.line(right.start_byte)
             for by in (4, 2, 8, 16):
-                yield Candidate("counted-words", f"the loop of line {line} runs over {extent} words, but {extent} "
+                yield Candidate("counted-words", f"the loop in line {line} runs over {extent} words, but {extent} "
                                 f"elements are only {extent} / {by} words",
                                 f"write `{extent} / {by}` for `{extent}` in line {line}",
                                 (Edit(code.path, right.start_byte, right.end_byte, f"{extent} / {by}"),))  # fmt: skip
@@ -211,6 +211,6 @@ def _loop_starts(function: Function) -> Iterator[Candidate]:
             value = each.child_by_field_name("value") or each.child_by_field_name("right")
             if value is not None and code.of(value) == "1":
                 line = code.line(value.start_byte)
-                yield Candidate("loop-start", f"the loop of line {line} starts at 1 and leaves out element 0",
+                yield Candidate("loop-start", f"the loop in line {line} starts at 1 and leaves out element 0",
                                 f"start at 0 in line {line}",
                                 (Edit(code.path, value.start_byte, value.end_byte, "0"),))  # fmt: skip

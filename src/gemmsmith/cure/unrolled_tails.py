@@ -53,6 +53,6 @@ def _tail(function: Function, loop: Node, extent: str) -> Candidate | None:
     terms = first[0] if len(first) == 1 else "{ " + " ".join(first) + " }"
     text, slot = f"for ({begins}; {counter} < {extent}; ++{counter}) {terms}", Slot(code, block, place)
     line = code.line(loop.start_byte)
-    return Candidate("missing-tail", f"the loop of line {line}, `{flat(code.of(test))}`, takes {by} terms at a time, "
+    return Candidate("missing-tail", f"the loop in line {line}, `{flat(code.of(test))}`, takes {by} terms at a time, "
                      f"and nothing adds the last {extent} % {by} of them",
                      f"insert `{flat(text, 120)}` after line {slot.after_line}", (slot.insertion(text),))  # fmt: skip

@@ -20,6 +20,6 @@ def masks(program: Program) -> Iterator[Candidate]:
         for match in _MASK.finditer(code.text, function.body.start_byte, function.body.end_byte):
             if int(match[1], 16) != 0xFFFFFFFF:
                 line = code.line(match.start(1))
-                yield Candidate("wrong-mask", f"the member mask {match[1]} of line {line} leaves out lanes",
+                yield Candidate("wrong-mask", f"the member mask {match[1]} in line {line} leaves out lanes",
                                 f"write `0xffffffff` in line {line}",
                                 (Edit(code.path, match.start(1), match.end(1), "0xffffffff"),))  # fmt: skip

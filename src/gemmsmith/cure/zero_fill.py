@@ -22,10 +22,10 @@ def unfilled_tiles(program: Program) -> Iterator[Candidate]:
     if len(found) > 1:
         names = " and ".join(dict.fromkeys(array for array, _, _ in found))
         lines = ", ".join(str(line) for line in dict.fromkeys(line for _, line, _ in found))
-        yield Candidate("unfilled-tile", f"where the guards of lines {lines} do not hold, {names} keep what was there "
+        yield Candidate("unfilled-tile", f"where the guards in lines {lines} do not hold, {names} keep what was there "
                         "before", "store 0 there", tuple(edit for _, _, edit in found))  # fmt: skip
     for array, line, edit in found:
-        yield Candidate("unfilled-tile", f"where the guard of line {line} does not hold, {array} keeps what was there "
+        yield Candidate("unfilled-tile", f"where the guard in line {line} does not hold, {array} keeps what was there "
                         "before", f"store 0 there: add `{edit.text.strip()}` to line {line}", (edit,))  # fmt: skip
 
 

@@ -29,7 +29,9 @@ def element_types(
     inputs = [known[arg.name] for arg in pointers if arg.role.removeprefix("map") in ("A", "B")]
     inputs = inputs or [known[pointers[0].name]]
     if any(holds_bytes(arg.ctype, body) for arg in pointers if arg.role in ("A", "B")):
-        raise SignatureError(f"{signature.entry} takes {shown}, each of four bytes", _known())
+        raise SignatureError(
+            f"{signature.entry} takes {shown}, with four bytes in each element, which is not supported", _known()
+        )
     output = by_role.get(signature.output) or known[pointers[-1].name]
     if len(set(inputs)) > 1:
         raise SignatureError(

@@ -11,6 +11,9 @@ from gemmsmith.kernel.role_names import is_weight, pointer_role
 from gemmsmith.kernel.signature import SCRATCH, Signature
 from gemmsmith.kernel.written_parameter import WrittenParameter
 
+_LENGTH = 1024  # of the arrays in an example
+_SHORT = {"fp32": "f32", "fp64": "f64", "fp16": "f16", "bf16": "bf16", "int8": "i8", "uint8": "u8", "int32": "i32"}
+
 
 def pointer_roles(
     entry: str, found: list[WrittenParameter], body: str, scratch: frozenset[str] = frozenset(),
@@ -24,13 +27,26 @@ def pointer_roles(
         return shared | _roles_beside_maps(found, pointers, mapped, body)
     if len(pointers) < 3:
         names = ", ".join(pointers.values()) or "none"
-        arguments = f"{found[0].name}=…" if found else ""
         raise SignatureError(
             f"{entry} is not a matrix product: it takes {len(pointers)} pointers ({names}), not A, B and C",
-            f"gemmsmith.launch runs any kernel; on the command line: --grid … --block … --args '{arguments}'",
+            f"run it with your own arguments: gemmsmith check FILE.cu:{entry} --grid … --block … --args "
+            f"'{_own_arguments(found)}' --expect FILE.py:FUNCTION",
         )
     free = [i for i in pointers if not found[i].type.const]
     return shared | _roles_by_use(pointers, free, written([pointers[i] for i in free], body))
+
+
+def _own_arguments(found: list[WrittenParameter]) -> str:
+    """``--args`` with every parameter: outputs are zeros, inputs random, numbers the arrays' length."""
+    texts: dict[str, str] = {}
+    for each in found:
+        kind = _SHORT.get(each.type.element.name, "") if each.type.element is not None else ""
+        made = f"zeros({_LENGTH},{kind})" if not each.type.const else f"randn({_LENGTH},{kind})"
+        made = made.replace("randn(", "randint(-8,8,") if kind.startswith(("i", "u")) else made
+        name, _, field = each.name.partition(".")
+        texts[name] = "…" if field or each.map or (each.is_pointer and not kind) else (
+            made if each.is_pointer else str(_LENGTH))  # fmt: skip
+    return ", ".join(f"{name}={text}" for name, text in texts.items())
 
 
 def _roles_beside_maps(

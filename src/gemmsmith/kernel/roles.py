@@ -186,7 +186,11 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
             continue
         if parameter.is_pointer != (role in _POINTERS) and role != "0":
             kind = "a pointer" if parameter.is_pointer else "a number"
-            raise SignatureError(f"--signature: {parameter.name} is {kind}, which {role} cannot be")
+            needed = "a pointer" if role in _POINTERS else "a number"
+            raise SignatureError(
+                f"--signature says {word} for parameter {parameter.name}, but {parameter.name} is {kind}, not {needed}",
+                f"give the roles in the order of the parameters: {shown}",
+            )
         arguments.append(Argument(parameter.name, role, parameter.code, parameter.type.name, "", parameter.place,
                                   parameter.type.stars > 1))  # fmt: skip
     signature = Signature(entry, tuple(arguments))
@@ -197,7 +201,7 @@ def _declared(entry: str, found: list[WrittenParameter], declared: str) -> Signa
 
 def _map_argument(entry: str, parameter: WrittenParameter, role: str) -> Argument:
     if role not in ("A", "B", "C"):
-        raise SignatureError(f"--signature: {parameter.name} of {entry} is a tensor map, which {role} cannot be",
+        raise SignatureError(f"--signature says {role} for {parameter.name} of {entry}, but it is a tensor map",
                              "a tensor map is A, B or C")  # fmt: skip
     return Argument(parameter.name, f"map{role}", parameter.code, parameter.type.name, "", parameter.place)
 

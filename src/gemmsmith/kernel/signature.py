@@ -373,8 +373,8 @@ def _argument(entry: str, text: str, role: str, tensor_maps: bool) -> Argument:
             f"declare the order with --signature, from the roles {', '.join(ROLES)}",
         )
     if pointer != (role in _POINTERS):
-        kind = "a pointer" if pointer else "a scalar"
-        raise SignatureError(f"{entry}: parameter {name!r} is {kind}, which {role} cannot be")
+        kind, needed = ("a pointer", "a number") if pointer else ("a number", "a pointer")
+        raise SignatureError(f"{entry}: parameter {name} is {kind}, but {role} must be {needed}")
     if pointer:
         return Argument(name, role, "P", ctype)
     if ctype not in _SCALARS:

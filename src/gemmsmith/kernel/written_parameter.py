@@ -54,7 +54,7 @@ def written_parameter(
     made = next((word for word in ("texture", "surface") if f"{word}object" in kind.lower()), "")
     if made and not known.stars:
         raise SignatureError(
-            f"{entry}: {name} is a {kind.strip()}, and check gives a product pointers and numbers",
+            f"{entry}: {name} is a {kind.strip()}, and check passes only pointers and numbers",
             f"gemmsmith.launch runs the kernel with gemmsmith.{made}(array); on the command line: --args "
             f"'{name}={made}(rand(64,64,f32)), ...' with --grid and --block",
         )
@@ -66,8 +66,7 @@ def written_parameter(
         )
     if not known.stars and vector_width(known.name) > 1 and re.match(r"float|double|half|(?:__)?nv_bfloat", known.name):
         raise SignatureError(
-            f"{entry}: {name} is a {kind.strip()}, and check gives a product numbers: products of complex ones are not "
-            "judged",
+            f"{entry}: {name} is a {kind.strip()}, and check does not judge complex products",
             "gemmsmith.launch runs the kernel with arguments of your own",
         )
     if known.reference or (not known.stars and not known.scalar_code):

@@ -104,7 +104,7 @@ def no_launch(spec: KernelSpec, config: Config, problem: Problem) -> str:
     try:
         threads = math.prod(spec.geometry(problem, config).block)
         if not spec.is_rung and threads > (most := cuda_limits().threads_per_block):
-            return f"its block has {threads} threads there, and {most} is the most"
+            return f"its block has {threads} threads for this shape, and a GPU allows {most}"
         if (rounds := getattr(spec.geometry, "rounds", None)) is not None:
             rounds(problem)
     except GemmsmithError as error:
@@ -125,7 +125,7 @@ def _extents_refusal(signature: Signature, problem: Problem) -> str:
     extents = {"M": problem.m, "N": problem.n, "K": problem.k}
     wrong = [f"{role}={extent}" for role, extent in signature.fixed if extents[role] != extent]
     if wrong:
-        return f"{signature.entry} is compiled for {', '.join(wrong)} alone"
+        return f"{signature.entry} is compiled for {', '.join(wrong)} only"
     own = {"M": "N", "N": "M"} if signature.column_major else {}
     if signature.tied:
         first, second = signature.tied[0], signature.tied[1]

@@ -28,6 +28,7 @@ from gemmsmith.verify.faults.explainer import Explainer, explained
 from gemmsmith.verify.faults.fault_report import FaultReport
 from gemmsmith.verify.faults.kernel_source import SourceOfKernel
 from gemmsmith.verify.launch_expected import Tolerance, differences, expected_arrays
+from gemmsmith.verify.trials.trial import ORDERS
 
 GIVEN, PRESET = "the given data", "outputs preset to NaN"
 _POISON = 0xFF
@@ -235,7 +236,7 @@ def trials(launch: Launch, device: str) -> Iterator[LaunchTrial]:
     yield LaunchTrial(GIVEN)
     if device == "sim":
         for schedule in NAMES[1:]:
-            yield LaunchTrial(f"warps {schedule.replace('_', ' ')}", schedule)
+            yield LaunchTrial(ORDERS[schedule], schedule)
     words = launch.arguments
     if words is None:
         return
@@ -256,9 +257,9 @@ def _given(launch: Launch) -> Sequence[Any] | Mapping[str, Any]:
 
 def _skipped(launch: Launch, device: str) -> Iterator[tuple[str, str]]:
     if device != "sim":
-        yield "other orders of warps, races", "only the simulator can choose and see them"
+        yield "other orders of warps, races", "only the simulator can choose the order of warps and find races"
     if launch.expect is None:
-        yield "comparison with an expected result", "no function was given that computes it"
+        yield "comparison with an expected result", "no function computes it: give --expect"
 
 
 def _changed(arguments: Sequence[Argument], result: LaunchResult) -> list[str]:

@@ -157,7 +157,7 @@ def _check_sizes(both: Sequence[Subject]) -> None:
     if x == y:
         return
     fixed, (m, n, k) = (both[0], x) if both[0].spec.signature.fixed else (both[1], y)
-    raise UsageError(f"{fixed.spec.name} is compiled for {m}x{n}x{k} alone", f"add --m {m} --n {n} --k {k}")
+    raise UsageError(f"{fixed.spec.name} is compiled for {m}x{n}x{k} only", f"add --m {m} --n {n} --k {k}")
 
 
 def side_options(config: str, preset: str, launch: str, include: list[Path] | None) -> KernelOptions:

@@ -10,7 +10,7 @@ import typer
 
 from gemmsmith.cli.options.groups import OptionGroup
 from gemmsmith.errors import UnknownTrialError
-from gemmsmith.verify.trials.trial import BATCH
+from gemmsmith.verify.trials.trial import BATCH, ODD, ORDERS
 
 
 class Labelled(Protocol):
@@ -21,6 +21,10 @@ class Labelled(Protocol):
 
 
 T = TypeVar("T", bound=Labelled)
+# Former names, which saved commands may have.
+_FORMER = {"warps starved": ORDERS["starved"], "rows that start on no multiple of 16 bytes": ODD,
+           "other depths": "other K", "other remainders": "other remainders modulo the tile",
+           "many rows or columns": "many tiles along M or N"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class TrialOptions(OptionGroup):
         str, typer.Option("--trial", metavar="NAME", help="Run one trial alone: its name as check prints it.")
     ] = ""
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the PTX instructions of a fault as well.")] = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "trial", _FORMER.get(self.trial, self.trial))
 
     def chosen(
         self, trials: Sequence[T], skipped: Sequence[tuple[str, str]] = (), beyond: Sequence[str] = ()

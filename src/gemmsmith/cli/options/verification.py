@@ -22,15 +22,17 @@ class VerificationOptions(OptionGroup):
     c: Annotated[
         str,
         typer.Option(
-            "--c", help="Values of C before a launch with beta = 0: nan, set (random), or zero (for C += A·B)."
+            "--c",
+            help="What C holds before a launch with beta = 0: nan, set (random numbers) or zero (for kernels that "
+            "add to C: C += A·B).",
         ),
     ] = ""
     strict: Annotated[
         bool,
         typer.Option(
             "--strict",
-            help="Limits are failures: right for some shapes or aligned rows only, C read when beta = 0, a fault "
-            "with K = 0, 32-bit indices that overflow, sums in fp16 or bf16 where C is fp32.",
+            help="Count limits as failures: right for whole tiles only, C read when beta = 0, 32-bit indices that "
+            "overflow, and others that the report marks.",
         ),
     ] = False
 

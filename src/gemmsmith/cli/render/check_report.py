@@ -183,7 +183,7 @@ class Report:
                          else "with K = 0 its result is wrong: C must become beta * C")  # fmt: skip
         if any(self._subtracts_infinities(verdict) for _, verdict in self.verdicts):
             found.append("an infinity in A, B or C gives NaN: it subtracts partial sums or parts of the operands, "
-                         "which is for finite numbers")  # fmt: skip
+                         "which works for finite numbers only")  # fmt: skip
         if limits := [verdict.clamped for _, verdict in self.verdicts if only_clamps(verdict)]:
             found.append(f"it clamps its results to ±{limits[0]:.9g}: infinities and NaN do not come through")
         return found + [limit for limit in (precision_limit(self.spec),) if limit]
@@ -308,7 +308,7 @@ class Report:
                 return f"{self.entry} races: {where}; the result was right in this run"
             what = "races, and is wrong" if _races(verdict) else "is wrong"
             alone = self.settled.only if not _races(verdict) else ""  # a race may be right anywhere, by luck
-            unless = f"; it is right for {alone} only" if alone else ""
+            unless = f"; it is right only when {alone}" if alone else ""
             return f"{self.entry} {what}: {where}{unless}"
         if not self.ok:
             why = self.remarks[0] if self.remarks else "it reads C when beta = 0"
@@ -319,7 +319,7 @@ class Report:
             return f"{self.entry} passed the trial {self.only!r}{kind}; no other was run"
         passed = sum(verdict.trusted for _, verdict in self.verdicts)
         others = len(self.verdicts) - passed
-        limits = f", {others} showed a limit" if others else ""
+        limits = f", {others} failed beyond its limits" if others else ""
         return f"{self.entry} is right{kind}: {passed} trials passed{limits}"
 
     def restrictions(self) -> list[str]:

@@ -68,7 +68,10 @@ def print_report(report: Report) -> None:
         item(left, "dim")
     if report.unreached:
         more = f" and {len(report.unreached) - _SHOWN} more" if len(report.unreached) > _SHOWN else ""
-        item(f"not reached: one way alone is taken at {', '.join(report.unreached[:_SHOWN])}{more}", "dim")
+        item(
+            f"branches that always went the same way at the sizes tried: {', '.join(report.unreached[:_SHOWN])}{more}",
+            "dim",
+        )
     if report.settled.rejected and not report.ok:
         item(f"Note: {report.settled.rejected}. If that is meant, say so with --layout.", "yellow")
     for line in _certificate_lines(report):
@@ -107,11 +110,14 @@ def _print_evidence(report: Report) -> None:
 
 
 def _fitted_line(report: Report) -> str:
-    """How many of the trials that fit the kernel passed, by what they are about."""
+    """How many of the trials chosen for the kernel passed, by what they are about."""
     passed = Counter(trial.group for trial, verdict in report.verdicts if trial.group and verdict.trusted)
     if not passed:
         return ""
-    return f"{passed.total()} trials that fit it: " + ", ".join(f"{group} {n}" for group, n in passed.items())
+    plural = "s" if passed.total() != 1 else ""
+    return f"{passed.total()} trial{plural} chosen for this kernel: " + ", ".join(
+        f"{group} {n}" for group, n in passed.items()
+    )
 
 
 def _left_line(report: Report) -> str:
@@ -120,7 +126,7 @@ def _left_line(report: Report) -> str:
     if plain:
         return f"not run after the failure: {', '.join(plain)}"
     plural = "s" if len(report.left) != 1 else ""
-    return f"not run, of those that fit it: {len(report.left)} trial{plural}" if report.left else ""
+    return f"not run for lack of time: {len(report.left)} trial{plural} chosen for this kernel" if report.left else ""
 
 
 def _budget_line(report: Report) -> str:

@@ -34,7 +34,7 @@ _COMPUTES: dict[str, arithmetic.Rule] = {
     "abs": arithmetic.lost("takes an absolute value"),
     **dict.fromkeys(("div", "rcp"), arithmetic.lost("divides")),
     **dict.fromkeys(("sqrt", "rsqrt"), arithmetic.lost("takes a root")),
-    **dict.fromkeys(("ex2", "lg2", "sin", "cos", "tanh"), arithmetic.lost("computes a function that is no polynomial")),
+    **dict.fromkeys(("ex2", "lg2", "sin", "cos", "tanh"), arithmetic.lost("computes a function, not a polynomial")),
 }  # fmt: skip
 # Rules of what accesses memory.
 _ACCESSES: dict[str, arithmetic.Rule] = {

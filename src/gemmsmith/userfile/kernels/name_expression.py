@@ -38,14 +38,15 @@ def without_value(kernel: KernelSource, values: Mapping[str, str]) -> tuple[Temp
 
 
 def _no_value(kernel: KernelSource, missing: Sequence[TemplateParameter]) -> TemplateValueError:
-    names = ", ".join(parameter.name for parameter in missing)
-    many = f"its parameters {names} have" if len(missing) > 1 else f"its parameter {names} has"
+    *others, last = (parameter.name for parameter in missing)
+    names = f"{', '.join(others)} and {last} are" if others else f"{last} is"
     guess = next(template_guesses(missing), ())
     example = " ".join(f"-D {name}={value}" for name, value in guess or ((p.name, "64") for p in missing))
-    every, which = ("them all", "them") if len(missing) > 1 else ("it", "it")
+    shown = ", ".join(f"{parameter.name}=…" for parameter in kernel.parameters)
     return TemplateValueError(
-        f"{kernel.name} is a template and {many} no value: no launch in its repository tells {which}",
-        f"give {every}, for example {example}",
+        f"{kernel.name} is a template, and no launch in the repository says what {names}",
+        f"give {'every value' if others else 'the value'}, for example {example}; and if the kernel is not a matrix "
+        f"product, run it with your own arguments: {example} --grid … --block … --args '{shown}'",
     )
 
 

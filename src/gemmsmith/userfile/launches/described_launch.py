@@ -39,11 +39,13 @@ _SAMPLE = {"M": 1024, "N": 2048, "K": 512, "BATCH": 2, "batch": 2}
 
 @dataclass(frozen=True)
 class DescribedLaunch:
-    """Grid and block as ``--grid`` and ``--block`` take them; empty: not described. ``line`` of the file, from 1 on."""
+    """Grid and block as ``--grid`` and ``--block`` take them; empty: not described. ``line`` of the file, from 1 on;
+    ``text`` of the comment there."""
 
     grid: str
     block: str
     line: int
+    text: str
 
 
 def launch_in_comments(
@@ -67,25 +69,29 @@ def described_launch(text: str, first: int, last: int, names: Mapping[str, str])
     """
     grids: dict[str, int] = {}
     blocks: dict[str, int] = {}
+    texts: dict[int, str] = {}  # by line
     comments = _comments(text, first, last)
     names = _defined(comments, names)
     for line, comment in comments:
         for match in _GRID.finditer(comment):
             grids.setdefault(_as_option(_inside(comment, match.end()), names), line)
+            texts.setdefault(line, _line_of(comment, match))
         for match in _FLAT_GRID.finditer(comment):
             grids.setdefault(_as_option(match["flat"], names), line)
+            texts.setdefault(line, _line_of(comment, match))
         threads = _THREADS.finditer(comment) if _OF_LAUNCH.search(comment) else ()  # else of a part of the block
         for match in (*_BLOCK.finditer(comment), *threads):
             flat = match["flat"]
             blocks.setdefault(
                 _as_option(re.sub(r"[x×]", ",", flat) if flat else _inside(comment, match.end()), names), line
             )
+            texts.setdefault(line, _line_of(comment, match))
     grids.pop("", None)
     blocks.pop("", None)
     if len(grids) > 1 or len(blocks) > 1 or not (grids or blocks):
         return None
     line = min((*grids.values(), *blocks.values()))
-    return DescribedLaunch(next(iter(grids), ""), next(iter(blocks), ""), line)
+    return DescribedLaunch(next(iter(grids), ""), next(iter(blocks), ""), line, texts[line])
 
 
 def written_launch(text: str, name: str, near: range, parameters: Mapping[str, str]) -> DescribedLaunch | None:
@@ -96,7 +102,7 @@ def written_launch(text: str, name: str, near: range, parameters: Mapping[str, s
     """
     comments = _comments(text, 1, text.count("\n") + 1)
     parameters = _defined(comments, parameters)
-    found: dict[tuple[str, str], int] = {}
+    found: dict[tuple[str, str], tuple[int, str]] = {}
     for number, (line, comment) in enumerate(comments):
         following = " ".join(each for _, each in comments[number + 1 : number + _LINES])
         match = _WRITTEN.search(f"{comment} {following}")
@@ -109,11 +115,11 @@ def written_launch(text: str, name: str, near: range, parameters: Mapping[str, s
         names = dict(parameters) | {given: role for given, role in given_for if _NAME.fullmatch(given)}
         given = [_of_code(_DIM3.sub(r"\1", part), names) for part in split(match["how"])[:2]]
         if len(given) == len(("grid", "block")):
-            found.setdefault((given[0], given[1]), line)
+            found.setdefault((given[0], given[1]), (line, _line_of(comment, match)))
     if len(found) != 1:
         return None
-    (((grid, block), line),) = found.items()
-    return DescribedLaunch(grid, block, line)
+    (((grid, block), (line, shown)),) = found.items()
+    return DescribedLaunch(grid, block, line, shown)
 
 
 def is_launch(found: DescribedLaunch, constants: Mapping[str, int]) -> bool:
@@ -149,6 +155,12 @@ def _defined(comments: list[tuple[int, str]], names: Mapping[str, str]) -> dict[
             size, tile = (_as_roles(each, names) for each in (size, tile))
             found.setdefault(name, f"(({size} + {tile} - 1) // {tile})")
     return found
+
+
+def _line_of(comment: str, match: re.Match[str]) -> str:
+    """The line of a comment in which a match begins."""
+    start = comment.rfind("\n", 0, match.start()) + 1
+    return " ".join(comment[start:].partition("\n")[0].strip(" \t*").split())
 
 
 def _inside(text: str, start: int) -> str:

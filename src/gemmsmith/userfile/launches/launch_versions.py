@@ -68,7 +68,7 @@ class LaunchVersions(LaunchCertainty):
         shown = ", ".join(f"{what} {text}" for what, text in (("grid", found.grid), ("block", found.block)) if text)
         place = f"{kernel.file.name}:{found.line}"
         other.described = place
-        other.notes = (*self.notes, FoundValue("launch", shown, place, "a comment"))
+        other.notes = (*self.notes, FoundValue("launch", shown, place, found.text))
         return other
 
     def alternatives(self) -> list[Self]:

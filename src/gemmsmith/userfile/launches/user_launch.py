@@ -170,7 +170,7 @@ class UserLaunch(LaunchRounds, LaunchProducts, LaunchVersions, LaunchOfOneSize, 
         if not self.options.grid and block is not None and (grid := self._site_grid(problem, block)):
             asked = self.site.extent(0, problem_sizes(problem))[1] if self.only_equal is None else Asked()
             what = f"grid (for {ASSUMED_SMS} SMs)" if asked.assumed else "grid"
-            what = f"grid (for {ASSUMED_PARTS} parts of K)" if asked.parts else what
+            what = f"grid (with {ASSUMED_PARTS} splits of K, assumed)" if asked.parts else what
             what = f"grid ({taken})" if (taken := self.site.taken(problem_sizes(SAMPLE))) else what
             lines.append(FoundValue(what, _shown(grid), *self.site.origin(0)))
         if site.configuration[2] not in ("", "0", "0U") and not self.options.smem:

@@ -54,7 +54,9 @@ class FaultReporter(Marker):
         count = fault.counts[0] - 1 if fault.counts else 0
         notes = [*map(nth_iteration, rounds), *facts]
         if count > 0:
-            notes.append(f"and {count:,} more thread{'s' if count != 1 else ''} of this block like it")
+            notes.append(
+                f"{count:,} more thread{'s' if count != 1 else ''} of this block do{'es' * (count == 1)} the same"
+            )
         notes.append(legend(spot))
         lane = "assertion" if fault.detail.startswith(ASSERTION_FAILED) else "warp"
         rule = {"uninitialised": "uninitialised-read", "lane": lane, "forbidden": "forbidden-read"}.get(

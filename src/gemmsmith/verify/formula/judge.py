@@ -46,8 +46,8 @@ from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 from gemmsmith.verify.trials.trial import CAPPED, ODD
 
-OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders"
-SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other depths", "one row or column"
+OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders modulo the tile"
+SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other K", "one row or column"
 CHOSEN = "where host code chooses another launch"
 _EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN, CAPPED, ODD)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))

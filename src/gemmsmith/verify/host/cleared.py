@@ -23,7 +23,7 @@ def not_cleared(spec: KernelSpec, problem: Problem, like: Verdict, free: bool = 
     problem, why = next(found, (problem, ""))
     if not why:
         return None
-    reason = f"host code: {why}; the kernel adds to what is there, so that C is no product where it held anything"
+    reason = f"host code: {why}; the kernel adds to what is there, so C is wrong wherever it was not zero before"
     return replace(like, problem=problem, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
 
 

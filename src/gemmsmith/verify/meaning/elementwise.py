@@ -35,11 +35,11 @@ def refuse_elementwise(search: MeaningSearch) -> None:
         return
     shapes = _SMALL, search.shapes[0]
     if any(is_elementwise(search.probe(), first, fitting(first, shape)) for shape in shapes):
-        raise SignatureError(f"{first.entry} is no matrix product: each of its results is made of one element of "
+        raise SignatureError(f"{first.entry} is not a matrix product: each result uses one element of "
                              f"{first.named('A')} and one of {first.named('B')}, and none adds up over K",
                              LAUNCH_OTHERS)  # fmt: skip
     if _ignores_k(first, kernel_body(spec)) and (made := made_of_vectors(search.probe(), first, _SMALL)):
-        raise SignatureError(f"{first.entry} is no matrix product: it makes {made} of {first.named('A')} and "
+        raise SignatureError(f"{first.entry} is not a matrix product: it computes {made} of {first.named('A')} and "
                              f"{first.named('B')}, and never asks for {first.named('K')}", LAUNCH_OTHERS)  # fmt: skip
 
 

@@ -89,12 +89,12 @@ def by_search(search: MeaningSearch) -> Settled | None:
         search.fitting = True
         return None
     if place := getattr(spec.geometry, "misread", ""):
-        search.doubt = f"its launch at {place} is not understood, and no guess gives a product"
+        search.doubt = f"the launch at {place} is not understood, and no guessed launch computes A·B"
     else:
         tried = blocks_tried(spec, search.config, search.compiled.ptx)
-        search.doubt = f"no launch of it is in its repository, and none that was tried ({tried}) gives a product"
+        search.doubt = f"no host code launches it, and none of the launches tried ({tried}) computes A·B"
     if getattr(spec.geometry, "blind", False):
-        raise UsageError(f"{search.own.entry}: {search.doubt}", SAY_LAUNCH)
+        raise UsageError(f"{search.own.entry}: {search.doubt}", f"if the kernel is right, {SAY_LAUNCH}")
     search.fitting = getattr(spec.geometry, "one_element_a_thread", False)
     if not search.fitting and not getattr(spec.geometry, "parts_unknown", False):
         search.fitting = any(
@@ -148,7 +148,7 @@ def by_search_without_namesake(search: MeaningSearch) -> Settled | None:
     if (found := _searched(search, alone, search.first)) is not None:
         return found
     tried = blocks_tried(alone, search.config, search.compiled.ptx)
-    search.doubt = f"{namesake}, and neither that launch nor another that was tried ({tried}) gives a product"
+    search.doubt = f"{namesake}, and neither that launch nor any other tried ({tried}) computes A·B"
     return None
 
 
@@ -157,7 +157,7 @@ def refuse_one_grid(search: MeaningSearch) -> None:
     place = getattr(search.spec.geometry, "one_grid", "")
     if search.open and not search.first.fixed and place:
         raise OneGridError(
-            f"{search.own.entry}: its launch ({place}) has the same grid for every M, N and K, and gives no product"
+            f"{search.own.entry}: its launch ({place}) has the same grid for every M, N and K, and does not compute A·B"
             f"{_assertion(search)}",
             "give the sizes that it is made for with --m, --n and --k, or a grid with --grid",
         )

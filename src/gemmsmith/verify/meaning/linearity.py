@@ -21,7 +21,7 @@ _FP32_ERROR = 2.0**-14
 _ROUNDED = {FP16: 2.0**-9, BF16: 2.0**-7}  # of one result: its type's rounding, and that of the factor
 NOT_LINEAR = "what it computes is not linear in A and in B"
 PLAIN = 3  # the first of the probes that has both operands
-FEW_TERMS = "its results add up few products"
+FEW_TERMS = "its results are sums of only a few products"
 ONE_TERM = "each of its results is K times one product of two elements"
 _DEEP = 8  # from this K on sums of different products are not all multiples of K
 

@@ -10,7 +10,7 @@ from gemmsmith.verify.meaning.meaning_search import MeaningSearch, fitting
 from gemmsmith.verify.meaning.product_evidence import says_product
 from gemmsmith.verify.meaning.readings import find_readings
 
-OTHER_FUNCTION = "run one launch with --args … and --expect FILE.py:FUNCTION, which computes what is expected"
+OTHER_FUNCTION = "compare one launch with your own answer: --grid … --block … --args … --expect FILE.py:FUNCTION"
 
 
 def refuse_near_product(search: MeaningSearch) -> None:
@@ -23,13 +23,13 @@ def refuse_near_product(search: MeaningSearch) -> None:
     if not meant.has("alpha") and (subtracts := find_readings(*launched, negated=True)):
         adds = subtracts[0].signature.accumulates or meant.has("beta")
         what = f"{meant.named('C')} - A·B" if adds else "-A·B"
-        raise SignatureError(f"{meant.entry} gives {what}, a product with alpha = -1, which is not judged",
-                             f"if A·B is meant, its sign is wrong; if not, {OTHER_FUNCTION}")  # fmt: skip
+        raise SignatureError(f"{meant.entry} computes {what}; check judges A·B and C + A·B only",
+                             f"if you meant A·B, the sign is wrong; otherwise {OTHER_FUNCTION}")  # fmt: skip
     if says_product(search.own.entry):
         return
     other = not_a_sum_of_products(search.probe(), meant, shape)
     if other and other != FEW_TERMS and not has_hazards(
         search.open_device(), spec, search.config, search.shapes[0], search.compile_fn
     ):  # fmt: skip
-        raise SignatureError(f"{meant.entry} gives no product under any meaning that was tried: {other}",
+        raise SignatureError(f"{meant.entry} computes A·B under no reading of its parameters that was tried: {other}",
                              OTHER_FUNCTION)  # fmt: skip

@@ -50,7 +50,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
     if spec.is_rung or spec.declared_signature or (signature.accumulates and not signature.has("D")):
         return ""
     if not multiplies(ptx, spec.dtypes[0]):
-        return "it multiplies nothing"
+        return "its compiled code has no multiplication"
     named = None if signature.activation else _ACTIVATION.search(signature.entry)
     if named is not None and not math.isnan(verdict.rho):
         said = named[0].lower()
@@ -65,12 +65,12 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
         return "its name says that it is a convolution, which is not judged"
     extents = ({arg.role for arg in signature.arguments} | set(signature.tied)) & {"M", "N", "K"}
     if extents == {"M", "K"}:
-        return "it takes no number of columns, as a product of a matrix and a vector"
+        return "it has no parameter for the number of columns, as if it multiplied a matrix and a vector"
     computed = ", ".join(arg.name for arg in signature.arguments if is_formula(arg.role))
     computed = "" if exchanges_scalars(signature) else computed
     if computed and verdict.wrong <= verdict.unwritten > 0 and not verdict.faulted and not verdict.hazards:
-        return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} as they are: with "
-                f"the {computed} of its launch it may be for a part of C")  # fmt: skip
+        return (f"it leaves {verdict.unwritten} of the {verdict.total} outputs of {verdict.problem} unwritten: with "
+                f"the {computed} that its launch passes it may compute only a part of C")  # fmt: skip
     faulted = math.isnan(verdict.rho) and not verdict.wrong
     written = verdict.total - verdict.unwritten
     is_said = says_product(signature.entry) and getattr(spec.geometry, "site", None) is not None
@@ -78,7 +78,7 @@ def doubt(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Callable[[], bo
         return f"it writes {written} of the {verdict.total} outputs of {verdict.problem}"
     if faulted and not signature.fixed and not _looks_like_one(signature, ptx):
         given = ", ".join(arg.name for arg in signature.arguments if arg.role in ("M", "N", "K")) or "no extent"
-        return f"neither its name, nor its parameters ({given}), nor its threads' numbers say that it is one"
+        return f"nothing says that it is one: not its name, not its parameters ({given}), not its thread indices"
     return ""
 
 
@@ -117,9 +117,9 @@ def refuse_doubtful(spec: KernelSpec, ptx: str, verdict: Verdict, touches: Calla
     """Raise for a kernel that may not be a product; the message says what to do if it is one."""
     if why := doubt(spec, ptx, verdict, touches):
         raise SignatureError(
-            f"{spec.signature.entry} gives no product under any meaning that was tried, and {why}",
-            f"if it is one, give --signature (as read: {spec.signature.declaration()}), --grid and --block; for any "
-            "other kernel, --args and --expect",
+            f"{spec.signature.entry} computes A·B under no reading of its parameters that was tried, and {why}",
+            f"if it is a matrix product, give --signature (as read: {spec.signature.declaration()}), --grid and "
+            "--block; for any other kernel, --args and --expect",
         )
 
 

@@ -54,7 +54,7 @@ def _restricted(
         if plain and equal == _CUBES and (passed := passed_for_all(spec)):
             return _of_cubes(search, plain[0], shape, passed)
         if accepted:
-            return f"{equal}, as a {accepted[0].layout}", accepted[0].layout, meant
+            return f"{equal} (read as a {accepted[0].layout})", accepted[0].layout, meant
     return None
 
 

@@ -51,7 +51,7 @@ from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.check_shapes import check_shapes
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 
-DEPTHS, NARROW, MANY = "other depths", "one row or column", "many rows or columns"
+DEPTHS, NARROW, MANY = "other K", "one row or column", "many tiles along M or N"
 CHOSEN = "where host code chooses another launch"
 _DEPTHS = (1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 40, 47, 56, 64, 81, 128)  # around the multiples of usual k-tiles
 _FEW_GROUPS = (1, 2, 3, 5, 8)

@@ -323,12 +323,11 @@ def _refused(runner: Runner, possible: list[Choices], why: str) -> SignatureErro
     takes = ", ".join(f"{each.name} {each.type}*" for each in runner.parameters if each.pointer)
     shared = [each.name for each in runner.parameters if each.role in ("scale", "zero")]
     count = sum(each.count for each in possible)
-    tried = f"{count} meanings of {', '.join(shared)}" if shared else "the four layouts of A and B"
+    tried = f"{count} ways to apply {', '.join(shared)}" if shared else "the four layouts of A and B"
     packed = [each.name for each in runner.parameters if each.role in ("A", "B")
               and runner.type_of(each).kind in "iu" and runner.type_of(each).itemsize > 1]  # fmt: skip
     hint = f"{packed[0]} may hold packed numbers, in an order that is not known; " if packed else ""
     return SignatureError(
-        f"{runner.spec.entry} takes {takes}: none of {tried} gives its result{'' if packed else why}",
-        f"{hint}run one launch with --grid … --block … --args … --expect FILE.py:FUNCTION, which computes what it "
-        "must write",
+        f"{runner.spec.entry} takes {takes}: none of {tried} explains its result{'' if packed else why}",
+        f"{hint}compare one launch with your own answer: --grid … --block … --args … --expect FILE.py:FUNCTION",
     )

@@ -128,9 +128,9 @@ def _refuse_other_function(search: MeaningSearch) -> None:
     if not search.activation or find_readings(
         search.open_device(), search.spec, search.config, first, shape, search.compile_fn, smooth=True, roughly=True
     ):
-        what = f"what it gives is none of {', '.join(_JUDGED)}"
-        raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that is "
-                             f"not judged: {what}", OTHER_FUNCTION)  # fmt: skip
+        what = f"its result matches none of {', '.join(_JUDGED)}"
+        raise SignatureError(f"{own.entry} computes exp or tanh, so it may apply a function to its product that "
+                             f"check does not know: {what}", OTHER_FUNCTION)  # fmt: skip
 
 
 def _by_own_shape(search: MeaningSearch) -> Settled | None:
@@ -192,7 +192,7 @@ def _refuse_unknown(search: MeaningSearch) -> None:
     if search.first.unknown:
         refused = undetermined(search.first)
         launch = f"; and {SAY_LAUNCH}" if getattr(search.spec.geometry, "guessed", False) else ""
-        raise SignatureError(f"{refused.message}, and no meaning that was tried gives a product",
+        raise SignatureError(f"{refused.message}, and no reading of its parameters that was tried computes A·B",
                              f"{refused.hint}{launch}{_table_hint(search.first)}")  # fmt: skip
 
 

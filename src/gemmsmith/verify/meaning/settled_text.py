@@ -92,5 +92,5 @@ def told(spec: KernelSpec, found: KernelSpec, own: Signature, reading: Reading, 
         )
     elif len(given) == 2 and not reading.signature.fixed and not parts:
         lacking = next(role for role in EXTENTS if role not in given)
-        lines.append(f"it takes no {lacking}: the grid decides it")
+        lines.append(f"it has no parameter for {lacking}: the grid sets it")
     return tuple(lines), tuple(words)

@@ -97,7 +97,7 @@ def _refuse_packed(spec: KernelSpec, products: list[str]) -> None:
         held = " and ".join(_PACKED[kind] for kind in kinds)
         raise UnsupportedError(
             f"{spec.signature.entry} multiplies {held} on tensor cores, which its {spec.dtypes[0].cuda} pointers hold: "
-            "check has no matrices of such numbers",
+            "check cannot make matrices of such numbers",
             f"give matrices of your own and the right answer: --args '{spec.signature.arguments[0].name}="
             "randint(-128,128,64,32,i8), ...' --expect FILE.py:FUNCTION --grid X,Y --block X",
         )
@@ -113,7 +113,7 @@ def notes(spec: KernelSpec) -> tuple[str, ...]:
     """What the gates depend on, where it is not the usual fp32."""
     found = []
     if not spec.is_rung and spec.arithmetic == PARTS:
-        found.append("it says that it is as accurate as fp32, and is judged with eight times the bound of that")
+        found.append("it claims the accuracy of fp32, so it is judged with eight times the error bound of fp32")
     elif not spec.is_rung and spec.arithmetic:
         where = " for the tensor cores" if spec.tensor_cores else ""
         found.append(f"it rounds its operands to {spec.arithmetic}{where}, and is judged as that")

@@ -149,9 +149,13 @@ class _Proof:
     def _check_size(self) -> None:
         base = self.base
         if any(arg.table for arg in self.spec.signature.arguments):
-            raise NoProof("arrays of pointers are not followed")
+            raise NoProof("proofs do not follow arrays of pointers")
         if base.batch > 1 or base.activation:
-            raise NoProof("a batch is not followed" if base.batch > 1 else f"{base.activation} is no polynomial")
+            raise NoProof(
+                "proofs cover one product at a time, not a batch"
+                if base.batch > 1
+                else f"proofs cover sums of products only, and this kernel applies {base.activation}"
+            )
         if _size(base) > LARGEST:
             raise NoProof(f"{base.m}x{base.n}x{base.k} has more than {LARGEST:,} products; try a smaller shape")
         if not base.k or not base.m or not base.n:

@@ -259,7 +259,7 @@ def order_text(found: Sum) -> str:
     if parts and all(isinstance(p, Chain) and p.base is None for p in parts):
         chains = [p for p in parts if isinstance(p, Chain)]
         return f"{_split_text(chains)}, {_meeting(found)}"
-    return "partial sums in an order of its own"
+    return "partial sums in no regular order"
 
 
 def _chain_text(chain: Chain) -> str:
@@ -283,7 +283,7 @@ def _progression(indices: list[int]) -> str:
         return "k descending"
     if len(steps) == 1:
         return f"every {abs(next(iter(steps)))}th k"
-    return "k ascending with gaps" if all(s > 0 for s in steps) else "k in an order of its own"
+    return "k ascending with gaps" if all(s > 0 for s in steps) else "k in no regular order"
 
 
 def _parts(found: Sum) -> Iterator[Sum]:

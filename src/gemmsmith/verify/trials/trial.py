@@ -17,12 +17,12 @@ EITHER_UNREAD = (UNREAD, UNREAD_SCALED)
 SCALED = "alpha and beta"
 BATCH = "a batch of three"
 PADDED = "padded rows"
-ODD = "rows that start on no multiple of 16 bytes"
-ODD_MEANT = "rows that start anywhere, for which it has code of its own"
+ODD = "rows not aligned to 16 bytes"
+ODD_MEANT = "rows not aligned to 16 bytes, which the kernel has code for"
 SQUARE = "M = N, and another K"
 TILES = "orders of tiles"  # a group
-EDGES = "edges of its code"  # a group
-DECISIONS = "decisions of its code"  # a group
+EDGES = "branch boundaries"  # a group
+DECISIONS = "branch outcomes"  # a group
 LARGE = "more than 2³¹ elements"
 LARGER = f"{LARGE} (2³²)"  # which unsigned 32-bit numbers do not count either
 CAPPED = "beyond the largest grid"
@@ -42,6 +42,12 @@ GUARDED = "a ragged edge, which the kernel guards"
 OTHER_SIZE = "another size"
 MEANT = "a size that host code or a comment allows"
 AGAIN = "a second launch"
+ORDERS = {  # the trial of each schedule but lockstep
+    "in_order": "warps in order",
+    "reversed": "warps reversed",
+    "random": "warps random",
+    "starved": "one warp always last",
+}
 
 
 class Size(Enum):

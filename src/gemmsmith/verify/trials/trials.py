@@ -14,6 +14,7 @@ from gemmsmith.verify.trials.trial import (
     BATCH,
     DISTINCT,
     ODD,
+    ORDERS,
     PADDED,
     RAGGED,
     RANDOM,
@@ -45,7 +46,7 @@ def planned_trials(
     yield Trial("integers, bit for bit", base, "exact", "integers", "lockstep", c, hazards=spec.is_rung)
     yield Trial(RANDOM, base, "float", "normal", "lockstep", c)
     for schedule in SCHEDULES[1:] if kind == "sim" else ():
-        yield Trial(f"warps {schedule.replace('_', ' ')}", base, "float", "normal", schedule, c)
+        yield Trial(ORDERS[schedule], base, "float", "normal", schedule, c)
     if lenient:
         yield Trial(UNREAD, base, "float", "normal", "lockstep", hazards=spec.is_rung)
         if spec.signature.has("alpha") and spec.signature.has("beta"):
