@@ -40,11 +40,9 @@ def _parts(config: Config, k_major: bool) -> tuple[int, int]:
     """Parts that a block has, and the k of one round."""
     rows = max(config["BM"], config["BN"])
     warps = rows // config["ROWS"] * config["WARPS_K"]
-    if k_major:
-        return config["WARPS_K"], 128 * config["WARPS_K"] * config["UNROLL"]
+    step = 128 * config["WARPS_K"] * config["LOADS"] // config["ROWS"]
     lanes = min(WARP, rows // 4 if config["ALIGNED"] else rows)
-    parts = warps * (WARP // lanes)
-    return parts, parts * config["UNROLL"]
+    return (config["WARPS_K"] if k_major else warps * (WARP // lanes)), step
 
 
 def _of_part(left: Array, right: Array, ks: range, part: int, parts: int, config: Config, k_major: bool) -> F32:

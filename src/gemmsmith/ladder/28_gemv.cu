@@ -3,8 +3,8 @@
 // Idea      If C has up to eight columns or rows, one operand, the long one, is nearly all there is to read. 23 sends
 //           it through shared memory, element by element where rows are unaligned, and multiplies tiles that are mostly
 //           padding. Here each number goes straight from global memory to the registers of the one thread that needs
-//           it. What counts is how many bytes are in flight: a thread loads UNROLL chunks ahead, each of a few times
-//           16 bytes. Only the other operand, the short one, is shared: while a k-tile of it is multiplied, cp.async
+//           it. What counts is how many bytes are in flight: a thread has LOADS times 16 loaded before it needs the
+//           first. Only the other operand, the short one, is shared: while a k-tile of it is multiplied, cp.async
 //           copies the next.
 // Changed   From 23: no fragments; lanes divide K where rows of the long operand run along k (K-major). The vectors are
 //           the columns of C or, with BM < BN, its rows: then B is the long operand.
@@ -19,15 +19,15 @@
 //
 //           At the end lanes add up by shuffles (lane_sums.cuh), warps through shared memory and blocks through the
 //           cluster's, in the same order every time. No number passes through more additions than in a serial sum.
-// Budget    Two k-tiles of BK x V floats of shared memory; after the last, partial sums. A thread has ROWS * V
-//           accumulators and 4 * ROWS * UNROLL numbers of chunks: 512 threads with 32 of these have 64 KB in flight.
+// Budget    Two k-tiles of BK x V floats of shared memory; after the last, partial sums. A thread has up to ROWS * V
+//           accumulators and 4 * LOADS loaded numbers: 512 threads with LOADS = 8 have 64 KB in flight on an SM.
 // Needs     sm_80; sm_90 for CLUSTER_K > 1. ALIGNED = 1: rows of the long operand start on 16 bytes. 0: any alignment.
 //           Any M, N and K; but where C has more rows and columns than V, the long operand is read several times.
 // Try next  Copies of 8 bytes for rows that start on 8. TMA for the long operand: more in flight without registers.
 
 #include "epilogue/epilogue.cuh"
 #include "ptx/cluster.cuh"
-#include "ptx/pdl_wait_behind_addresses.cuh"
+#include "ptx/pdl.cuh"
 #include "schedule/tile_order.cuh"
 #include "tile/k_tile_copy.cuh"
 #include "tile/lane_sums.cuh"
@@ -41,13 +41,13 @@ constexpr bool K_MAJOR = SWAP ? TRANS_B : !TRANS_A, SHORT_K_MAJOR = SWAP ? !TRAN
 constexpr int ALONG = ALIGNED ? LONG / 4 : LONG, LANES = K_MAJOR ? 1 : ALONG < 32 ? ALONG : 32;
 constexpr int PARTS = K_MAJOR ? WARPS_K : WARPS * 32 / LANES;  // of K, which are added up in shared memory
 constexpr int DEPTH = K_MAJOR ? 128 * PARTS : PARTS;           // of the chunks of all threads
-constexpr int STEP = DEPTH * UNROLL;
 // Of a thread's chunk: four k of each row, or one k of several rows; and how far apart these are.
 constexpr int CHUNK_ROWS = K_MAJOR ? ROWS : LONG / LANES, NUMBERS = CHUNK_ROWS * (K_MAJOR ? 4 : 1);
 constexpr int APART = ALIGNED ? 1 : K_MAJOR ? 32 : LANES;
+constexpr int UNROLL = 4 * LOADS / NUMBERS, STEP = DEPTH * UNROLL;  // the same in every layout and alignment
 constexpr int SUMS_PITCH = LONG + 32 / V, SUMS = V * SUMS_PITCH;
 using ShortTile = VectorTile<V, BK, K_MAJOR, !ALIGNED>;
-static_assert(BK % STEP == 0, "a k-tile is a whole number of steps");
+static_assert(STEP == 128 * WARPS_K * LOADS / ROWS && BK % STEP == 0, "a k-tile is a whole number of steps");
 #if CLUSTER_K > 1
 #define CLUSTER_DIMS __cluster_dims__(CLUSTER_K, 1, 1)
 #else
@@ -85,7 +85,7 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
     }
     const float* const vector = (SWAP ? A : B) + blockIdx.z * (SWAP ? strideA : strideB) +
                                 first_vector * (SHORT_K_MAJOR ? short_ld : 1ll);
-    pdl_wait_behind_addresses(from[0], vector);
+    pdl_wait();
 
     float x[UNROLL][NUMBERS], acc[CHUNK_ROWS * V] = {};
     const auto load = [&](auto guarded, float (&chunk)[NUMBERS]) {

@@ -76,7 +76,7 @@ SPEC = make_rung(
         Parameter("BK", 512, (64, 128, 256, 512, 1024, 2048), "depth of the short operand's k-tile in shared memory"),
         Parameter("ROWS", 4, (1, 2, 4, 8, 16, 32), "rows of the long operand per warp, where they run along k"),
         Parameter("WARPS_K", 1, (1, 2, 4, 8, 16), "warps per row that divide K; where rows do not run along k, all do"),
-        Parameter("UNROLL", 2, (1, 2, 4, 8, 16), "chunks of the long operand that a thread loads ahead"),
+        Parameter("LOADS", 8, (1, 2, 4, 8, 16, 32), "loads of 16 bytes that a thread has in flight, ROWS at least"),
         Parameter("CLUSTER_K", 1, (1, 2, 4, 8), "blocks of a cluster, which divide K (sm_90)"),
         Parameter(
             "ALIGNED",
@@ -84,15 +84,15 @@ SPEC = make_rung(
             (0, 1),
             "1: rows of the long operand start on 16 bytes; set to 0 for operands where they do not",
         ),
-        common.min_blocks(1, (1, 2, 3, 4)),
+        common.min_blocks(2, (1, 2, 3, 4)),
     ),
     presets=(
         preset("8-columns"),
-        preset("1-column", BN=1, UNROLL=4, MIN_BLOCKS=2),
-        preset("8-rows", BM=8, BN=64, ROWS=8, UNROLL=8, MIN_BLOCKS=2),
-        preset("few-outputs", BM=4, BN=16, ROWS=2, UNROLL=4, CLUSTER_K=4),
+        preset("1-column", BN=1, LOADS=16),
+        preset("8-rows", BM=8, BN=64, ROWS=8),
+        preset("few-outputs", BM=4, BN=16, BK=1024, ROWS=4, WARPS_K=2, CLUSTER_K=4),
     ),
-    small={"BM": 8, "BN": 2, "BK": 256, "ROWS": 4, "WARPS_K": 2, "UNROLL": 1},
+    small={"BM": 8, "BN": 2, "BK": 256, "ROWS": 4, "WARPS_K": 2, "LOADS": 4},
     constraints=(
         Requires(
             f"{VECTORS} <= {MOST_VECTORS} and {LONG} >= 4",
@@ -101,17 +101,14 @@ SPEC = make_rung(
         divides("ROWS", LONG),
         whole_warps(_THREADS),
         Requires(
-            f"ROWS*{VECTORS}+4*ROWS*UNROLL <= 160",
-            f"{{ROWS*{VECTORS}+4*ROWS*UNROLL}} registers for accumulators and chunks per thread, but of {REGISTERS} at "
-            "most 160 are free for them",
+            f"ROWS*{VECTORS}+4*LOADS <= 128",
+            f"{{ROWS*{VECTORS}+4*LOADS}} registers for accumulators and loaded numbers per thread, but of {REGISTERS} "
+            "at most 128 are free for them",
         ),
+        divides("ROWS", "LOADS"),
         Requires(
-            "BK % (128*WARPS_K*UNROLL) == 0",
-            "{128*WARPS_K*UNROLL} does not divide {BK}: a round of all warps has 128 of k for each chunk",
-        ),
-        Requires(
-            f"BK % (({_MOST_PARTS})*UNROLL) == 0",
-            f"{{({_MOST_PARTS})*UNROLL}} does not divide {{BK}}: where rows do not run along k, a round has so many",
+            "BK % (128*WARPS_K*LOADS/ROWS) == 0",
+            "{128*WARPS_K*LOADS/ROWS} does not divide {BK}: so many of k are in flight in a block",
         ),
         smem_fits(_smem(_MOST_PARTS), LARGEST_SMEM),
         blocks_fit(_THREADS),
