@@ -45,7 +45,7 @@ constexpr int DEPTH = K_MAJOR ? 128 * PARTS : PARTS;           // of the chunks 
 constexpr int CHUNK_ROWS = K_MAJOR ? ROWS : LONG / LANES, NUMBERS = CHUNK_ROWS * (K_MAJOR ? 4 : 1);
 constexpr int APART = ALIGNED ? 1 : K_MAJOR ? 32 : LANES;
 constexpr int UNROLL = 4 * LOADS / NUMBERS, STEP = DEPTH * UNROLL;  // the same in every layout and alignment
-constexpr int SUMS_PITCH = LONG + 32 / V, SUMS = V * SUMS_PITCH;
+constexpr int SUMS_PITCH = (LONG + 31) / 32 * 32 + 32 / V, SUMS = V * SUMS_PITCH;  // vectors in different banks
 using ShortTile = VectorTile<V, BK, K_MAJOR, !ALIGNED>;
 static_assert(STEP == 128 * WARPS_K * LOADS / ROWS && BK % STEP == 0, "a k-tile is a whole number of steps");
 #if CLUSTER_K > 1
@@ -141,10 +141,16 @@ gemm(int M, int N, int K, float alpha, const float* __restrict__ A, long long ld
             }
         }
     };
-    if (count > 0) copy_short(0);
-#pragma unroll
-    for (int u = 0; u < UNROLL; ++u) load(Guarded<true>(), x[u]);
     const int whole = K_MAJOR || rows >= LONG ? (end - begin) / STEP : 0, unguarded = max(0, whole - 1);
+    const auto load_first = [&](auto guarded) {
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) load(guarded, x[u]);
+    };
+    if (count > 0) copy_short(0);
+    if (whole > 0)
+        load_first(Guarded<false>());
+    else
+        load_first(Guarded<true>());
     run(Guarded<false>(), unguarded);
     run(Guarded<true>(), count - unguarded);
     pdl_launch_dependents();

@@ -21,18 +21,16 @@ _SMALL = 5e7
 LONG, VECTORS = "max(BM, BN)", "min(BM, BN)"
 _WARPS = f"{LONG}/ROWS*WARPS_K"
 _THREADS = f"32*({_WARPS})"
-# Lanes along the rows of the long operand where it is not K-major; sets of threads with different k, in each order.
-_LANES = f"min(32, {LONG}//(4 if ALIGNED else 1))"
-_PARTS = f"{_THREADS}//({_LANES})"
-_FEWEST_LANES = f"min(32, {LONG}//4)"
-_MOST_PARTS = f"({_THREADS})//({_FEWEST_LANES})"
+# Sets of threads with different k where the long operand is not K-major.
+_PARTS = f"{_THREADS}//min(32, {LONG}//(4 if ALIGNED else 1))"
+_MOST_PARTS = f"{_THREADS}//min(32, max(1, {LONG}//4))"
 _LONG_K_MAJOR = "(B_K_MAJOR if BM < BN else A_K_MAJOR)"
 _TILES = f"2*({VECTORS}*BK+32)"
 
 
 def _smem(parts: str) -> str:
     """Two k-tiles of the short operand, or the sums of all parts."""
-    return f"4*max({_TILES}, ({parts})*({VECTORS}*{LONG}+32))"
+    return f"4*max({_TILES}, ({parts})*({VECTORS}*ceil({LONG}/32)*32+32))"
 
 
 _SMEM = _smem(f"WARPS_K if {_LONG_K_MAJOR} else {_PARTS}")
