@@ -96,7 +96,8 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
     with ExitStack() as stack:
         device = device or SimDevice()
         if mode == "bits":
-            rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), on_alignment(spec, config, problem, offsets))
+            where = on_alignment(spec, config, problem, offsets) if spec.name == "gemv" else config
+            rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), where)
             stack.enter_context(patch("gemmsmith.verify.oracles.compare.ordered_fma_reference", rule))
         verdict = verify_launch(device, spec, config, problem, compile_fn=compile_fn, mode=mode,
                                 fill=fill, seed=seed, offsets=offsets)  # fmt: skip
@@ -128,9 +129,11 @@ def on_alignment(spec: KernelSpec, config: Config, problem: Problem, offsets: tu
     return spec.specialize(config, problem, (a, b, c))
 
 
-def expected_bits(spec: KernelSpec, problem: Problem, data: Operands) -> Array:
-    """C as the rung must compute it: fma in the order of k, or the rule of tensor cores."""
-    config = on_alignment(spec, spec.small_config(), problem) if spec.name == "gemv" else None
+def expected_bits(spec: KernelSpec, problem: Problem, data: Operands, config: Config | None = None) -> Array:
+    """C as the rung must compute it: fma in the order of k, or the rule of tensor cores. The order of gemv depends on
+    the configuration, by default the small one for such operands."""
+    if spec.name == "gemv":
+        config = config or on_alignment(spec, spec.small_config(), problem)
     return bits(rule_of(spec, config=config)(problem, data.a, data.b, data.c))
 
 

@@ -1,0 +1,97 @@
+"""gemv for fp32 products with up to eight rows or columns: the time is that of reading the long operand.
+
+candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. The predicted time is that of DRAM, or
+of the SM with the most blocks: either bytes that it receives, or rounds of loads, each of which takes the latency of
+DRAM. Constants are an H200's (tables/h200.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from gemmsmith.choose.cost_data import measured_gpu, vector_costs, wgmma_costs
+from gemmsmith.kernel.config import Config
+from gemmsmith.ladder.gemv import MOST_VECTORS
+from gemmsmith.ladder.registry import rung_named
+from gemmsmith.problem import Problem, ceil_div
+
+NAME = "gemv"
+_RESIDENT = 2  # blocks on an SM: each has 256 threads with 128 registers
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Rows of the long operand per block, and per warp; warps of a row; loads in flight. All have eight warps."""
+
+    long: int
+    rows: int
+    warps_k: int
+    loads: int
+
+    @property
+    def step(self) -> int:
+        """k that a block has in flight."""
+        return 128 * self.warps_k * self.loads // self.rows
+
+
+# Few rows in a block mean more blocks, but each copies the short operand for itself.
+_K_MAJOR = (Tile(32, 4, 1, 8), Tile(16, 4, 2, 8), Tile(8, 4, 4, 4), Tile(4, 4, 8, 4))
+_OF_FEW_VECTORS = (Tile(32, 4, 1, 16), Tile(16, 4, 2, 16), Tile(8, 4, 4, 8))  # whose accumulators leave registers
+_ACROSS = (Tile(64, 8, 1, 8), Tile(32, 4, 1, 8))  # rows do not run along k
+_FEW_VECTORS = 2
+
+
+def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, float] | None:
+    """The configuration predicted to be fastest on a GPU with clusters, and its seconds; None where C has more rows and
+    columns.
+
+    ``unaligned`` has bit 0 set where rows of A do not start on 16 bytes, bit 1 for B.
+    """
+    timed = ((config, predicted_seconds(problem, config, sms, unaligned)) for config in configurations(problem))
+    return min(timed, key=lambda pair: pair[1], default=None)
+
+
+def configurations(problem: Problem) -> Iterator[Config]:
+    """All that are worth considering."""
+    few = min(problem.m, problem.n)
+    if not problem.flops or few > MOST_VECTORS:
+        return
+    swap = problem.m < problem.n
+    k_major = problem.trans_b if swap else not problem.trans_a
+    tiles = (*_K_MAJOR, *(_OF_FEW_VECTORS if few <= _FEW_VECTORS else ())) if k_major else _ACROSS
+    for tile in tiles:
+        for cluster in (1, 2, 4, 8):
+            if cluster == 1 or (cluster - 1) * tile.step < problem.k:  # else some blocks have nothing to do
+                yield _config(tile, 1 << (few - 1).bit_length(), swap, cluster)
+
+
+@cache
+def _config(tile: Tile, vectors: int, swap: bool, cluster: int) -> Config:
+    bm, bn = (vectors, tile.long) if swap else (tile.long, vectors)
+    return rung_named(NAME).config({
+        "BM": bm, "BN": bn, "BK": max(512, tile.step), "ROWS": tile.rows, "WARPS_K": tile.warps_k, "LOADS": tile.loads,
+        "CLUSTER_K": cluster, "MIN_BLOCKS": _RESIDENT,
+    })  # fmt: skip
+
+
+def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int = 0) -> float:
+    """Predicted time of the product."""
+    p, c, cluster = problem, vector_costs(), config["CLUSTER_K"]
+    swap, long, vectors = config["BM"] < config["BN"], *sorted((config["BM"], config["BN"]), reverse=True)
+    step = 128 * config["WARPS_K"] * config["LOADS"] // config["ROWS"]
+    in_large_clusters = sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
+    usable = max(1, in_large_clusters if cluster > 2 else sms)
+    blocks = ceil_div(p.m, config["BM"]) * ceil_div(p.n, config["BN"]) * p.batch * cluster
+    waves, busiest = ceil_div(blocks, usable * _RESIDENT), ceil_div(blocks, usable)
+    rounds = ceil_div(ceil_div(p.k, step), cluster)
+    received = busiest * rounds * step * 4 * (long + vectors * c.short)
+    ingress = c.unaligned_ingress if unaligned & (2 if swap else 1) else c.ingress
+    on_sms = max(received / ingress, waves * rounds * c.round) + waves * c.block
+    return c.fixed + (c.cluster if cluster > 1 else 0.0) + max(on_sms, _bytes(p) / c.dram)
+
+
+def _bytes(problem: Problem) -> int:
+    p = problem
+    return 4 * ((p.copies[0] * p.m + p.copies[1] * p.n) * p.k + p.batch * p.m * p.n)
