@@ -39,8 +39,9 @@ class Tile:
 # Few rows in a block mean more blocks, but each copies the short operand for itself.
 _K_MAJOR = (Tile(32, 4, 1, 8), Tile(16, 4, 2, 8), Tile(8, 4, 4, 4), Tile(4, 4, 8, 4))
 _OF_FEW_VECTORS = (Tile(32, 4, 1, 16), Tile(16, 4, 2, 16), Tile(8, 4, 4, 8))  # whose accumulators leave registers
-_ACROSS = (Tile(64, 8, 1, 8), Tile(32, 4, 1, 8))  # rows do not run along k
-_FEW_VECTORS = 2
+_ACROSS = (Tile(64, 8, 1, 8), Tile(32, 4, 1, 8), Tile(64, 8, 1, 16))  # rows do not run along k
+_ACROSS_OF_FEW_VECTORS = (Tile(128, 16, 1, 16),)
+_FEW_VECTORS, _FEW_ACROSS = 2, 4
 
 
 def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, float] | None:
@@ -60,8 +61,9 @@ def configurations(problem: Problem) -> Iterator[Config]:
         return
     swap = problem.m < problem.n
     k_major = problem.trans_b if swap else not problem.trans_a
-    tiles = (*_K_MAJOR, *(_OF_FEW_VECTORS if few <= _FEW_VECTORS else ())) if k_major else _ACROSS
-    for tile in tiles:
+    tiles, of_few, most = (_K_MAJOR, _OF_FEW_VECTORS, _FEW_VECTORS) if k_major else (
+        _ACROSS, _ACROSS_OF_FEW_VECTORS, _FEW_ACROSS)  # fmt: skip
+    for tile in (*tiles, *(of_few if few <= most else ())):
         for cluster in (1, 2, 4, 8):
             if cluster == 1 or (cluster - 1) * tile.step < problem.k:  # else some blocks have nothing to do
                 yield _config(tile, 1 << (few - 1).bit_length(), swap, cluster)
