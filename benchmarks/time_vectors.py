@@ -23,7 +23,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,7 @@ class Run:
                 continue
             try:
                 case = verified(number, 12 if self.options.dry_run else 1, not self.options.dry_run)
-            except Exception as error:  # noqa: BLE001 - the next product may run
+            except Exception as error:
                 case = {"shape": str(number), "right": False, "error": self.failed(error)}
             self.record["verified"].append(case)
             if not case["right"]:
@@ -286,7 +286,7 @@ class Run:
             begun = time.perf_counter()
             try:
                 case = case_of(shape, timed(shape, found))
-            except Exception as error:  # noqa: BLE001 - the next shape may run
+            except Exception as error:
                 case = {"name": str(shape), "error": self.failed(error), "right": False}
             case["predicted_us"] = round(next(e.seconds for e in found if e.spec.name == vectors.NAME) * 1e6, 3)
             self.record["cases"].append(case)

@@ -1,5 +1,5 @@
-"""What gemv must compute, bit for bit: sums of lanes, warps and a cluster's blocks, each by fma in ascending k, added in
-a fixed order.
+"""What gemv must compute, bit for bit: sums of lanes, warps and a cluster's blocks, each by fma in ascending k, added
+in a fixed order.
 
 Written from the rule alone. ``config`` has ALIGNED as the operands allow it.
 """

@@ -1,8 +1,8 @@
 """gemv for fp32 products with up to eight rows or columns: the time is that of reading the long operand.
 
-candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. The predicted time is that of DRAM, or
-of the SM with the most blocks: either bytes that it receives, or rounds of loads, each of which takes the latency of
-DRAM. Constants are an H200's (tables/h200.toml).
+Candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. The predicted time is that of DRAM,
+or of the SM with the most blocks: either bytes that it receives, or rounds of loads, each of which takes the latency of
+DRAM. Constants are an H200's (tables/h200.toml), where ``chosen`` switches the kernel on.
 """
 
 from __future__ import annotations
@@ -59,14 +59,16 @@ def configurations(problem: Problem) -> Iterator[Config]:
     few = min(problem.m, problem.n)
     if not problem.flops or few > MOST_VECTORS:
         return
-    swap = problem.m < problem.n
+    swap, vectors = problem.m < problem.n, 1 << (few - 1).bit_length()
     k_major = problem.trans_b if swap else not problem.trans_a
     tiles, of_few, most = (_K_MAJOR, _OF_FEW_VECTORS, _FEW_VECTORS) if k_major else (
         _ACROSS, _ACROSS_OF_FEW_VECTORS, _FEW_ACROSS)  # fmt: skip
     for tile in (*tiles, *(of_few if few <= most else ())):
+        if tile.long <= vectors:  # the longer side of a tile says which operand is the long one
+            continue
         for cluster in (1, 2, 4, 8):
             if cluster == 1 or (cluster - 1) * tile.step < problem.k:  # else some blocks have nothing to do
-                yield _config(tile, 1 << (few - 1).bit_length(), swap, cluster)
+                yield _config(tile, vectors, swap, cluster)
 
 
 @cache
