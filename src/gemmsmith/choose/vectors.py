@@ -19,6 +19,7 @@ from gemmsmith.problem import Problem, ceil_div
 
 NAME = "gemv"
 _RESIDENT = 2  # blocks on an SM: each has 256 threads with 128 registers
+_LEAST_DEPTH, _DEEPEST, _MOST_NUMBERS = 512, 2048, 8192  # of a k-tile of the vectors
 
 
 @dataclass(frozen=True)
@@ -68,32 +69,43 @@ def configurations(problem: Problem) -> Iterator[Config]:
             continue
         for cluster in (1, 2, 4, 8):
             if cluster == 1 or (cluster - 1) * tile.step < problem.k:  # else some blocks have nothing to do
-                yield _config(tile, vectors, swap, cluster)
+                yield _config(tile, vectors, swap, cluster, problem.k)
+
+
+def _config(tile: Tile, vectors: int, swap: bool, cluster: int, k: int) -> Config:
+    """With two k-tiles in at most 64 KB; with shorter ones for a short K, as threads go through whole ones."""
+    needed = 1 << (ceil_div(k, cluster) - 1).bit_length()
+    depth = max(tile.step, min(_DEEPEST, _MOST_NUMBERS // vectors, max(_LEAST_DEPTH, needed)))
+    return _menu(tile, vectors, swap, cluster, depth)
 
 
 @cache
-def _config(tile: Tile, vectors: int, swap: bool, cluster: int) -> Config:
+def _menu(tile: Tile, vectors: int, swap: bool, cluster: int, depth: int) -> Config:
     bm, bn = (vectors, tile.long) if swap else (tile.long, vectors)
     return rung_named(NAME).config({
-        "BM": bm, "BN": bn, "BK": max(512, tile.step), "ROWS": tile.rows, "WARPS_K": tile.warps_k, "LOADS": tile.loads,
+        "BM": bm, "BN": bn, "BK": depth, "ROWS": tile.rows, "WARPS_K": tile.warps_k, "LOADS": tile.loads,
         "CLUSTER_K": cluster, "MIN_BLOCKS": _RESIDENT,
     })  # fmt: skip
 
 
 def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int = 0) -> float:
-    """Predicted time of the product."""
+    """Predicted time of the product: the sum of its waves of blocks."""
     p, c, cluster = problem, vector_costs(), config["CLUSTER_K"]
     swap, long, vectors = config["BM"] < config["BN"], *sorted((config["BM"], config["BN"]), reverse=True)
     step = 128 * config["WARPS_K"] * config["LOADS"] // config["ROWS"]
     in_large_clusters = sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
     usable = max(1, in_large_clusters if cluster > 2 else sms)
     blocks = ceil_div(p.m, config["BM"]) * ceil_div(p.n, config["BN"]) * p.batch * cluster
-    waves, busiest = ceil_div(blocks, usable * _RESIDENT), ceil_div(blocks, usable)
     rounds = ceil_div(ceil_div(p.k, step), cluster)
-    received = busiest * rounds * step * 4 * (long + vectors * c.short)
+    received = rounds * step * 4 * (long + vectors * c.short)
     ingress = c.unaligned_ingress if unaligned & (2 if swap else 1) else c.ingress
-    on_sms = max(received / ingress, waves * rounds * c.round) + waves * c.block
-    return c.fixed + (c.cluster if cluster > 1 else 0.0) + max(on_sms, _bytes(p) / c.dram)
+
+    def wave(count: int) -> float:
+        from_dram = _bytes(p) * count / blocks / c.dram
+        return c.block + max(from_dram, ceil_div(count, usable) * received / ingress, rounds * c.round)
+
+    full, rest = divmod(blocks, usable * _RESIDENT)
+    return c.fixed + (c.cluster if cluster > 1 else 0.0) + full * wave(usable * _RESIDENT) + (wave(rest) if rest else 0)
 
 
 def _bytes(problem: Problem) -> int:
