@@ -17,17 +17,27 @@ struct VectorTile {
         return ByLanes ? v * PITCH + at : k * Vectors + v;
     }
 
-    // Begins to copy `depth` of k, at most Depth, from `first` on; all Threads must call it. What is outside of
-    // `vectors` vectors and of K = `end` becomes zero. KMajor: numbers of a vector are adjacent, else those of a k.
+    // Begins to copy up to Depth of k, at most `depth`, from `first` on; all Threads must call it. What is outside of
+    // `vectors` vectors and of K = `end` becomes zero. KMajor: numbers of a vector are adjacent, and a thread copies all
+    // vectors of its k. Else those of a k are adjacent, and a thread copies its own vector.
     template <int Threads, bool KMajor>
     static __device__ __forceinline__ void copy(float* tile, const float* source, long long ld, int vectors,
                                                 unsigned first, unsigned end, unsigned depth) {
+        static_assert(Threads % Vectors == 0, "a thread has one vector");
+        constexpr int APART = KMajor ? Threads : Threads / Vectors;  // k of a thread
+        const unsigned to = shared_address(tile), own = threadIdx.x / (Threads / APART);
+        const int vector = KMajor ? 0 : threadIdx.x % Vectors;
+        const float* from = source + (KMajor ? first + own : (first + own) * ld + vector);
 #pragma unroll 4
-        for (int i = threadIdx.x; i < Vectors * Depth; i += Threads) {
-            const unsigned v = KMajor ? i / Depth : i % Vectors, k = KMajor ? i % Depth : i / Vectors;
-            const bool valid = v < vectors && first + k < end;
-            const float* const from = source + (KMajor ? v * ld + first + k : (first + k) * ld + v);
-            if (k < depth) cp_async_4_or_zero(tile + place(v, k), valid ? from : source, valid);
+        for (unsigned k = own; k < min(depth, Depth); k += APART) {
+            const float* each = from;
+#pragma unroll
+            for (int v = 0; v < (KMajor ? Vectors : 1); ++v) {
+                const bool valid = vector + v < vectors && first + k < end;
+                cp_async_4_or_zero(to + 4 * place(vector + v, k), valid ? each : source, valid ? 4 : 0);
+                each += ld;
+            }
+            from += KMajor ? APART : APART * ld;
         }
         cp_async_commit();
     }
