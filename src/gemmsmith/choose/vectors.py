@@ -18,13 +18,13 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "gemv"
-_RESIDENT = 2  # blocks on an SM: each has 256 threads with 128 registers
+_WARPS = 16  # on an SM, whose threads have 128 registers each
 _LEAST_DEPTH, _DEEPEST, _MOST_NUMBERS = 512, 2048, 8192  # of a k-tile of the vectors
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows of the long operand per block, and per warp; warps of a row; loads in flight. All have eight warps."""
+    """Rows of the long operand per block, and per warp; warps of a row; loads in flight."""
 
     long: int
     rows: int
@@ -32,13 +32,18 @@ class Tile:
     loads: int
 
     @property
+    def resident(self) -> int:
+        """Blocks on an SM."""
+        return _WARPS // (self.long // self.rows * self.warps_k)
+
+    @property
     def step(self) -> int:
         """k that a block has in flight."""
         return 128 * self.warps_k * self.loads // self.rows
 
 
-# Few rows in a block mean more blocks, but each copies the short operand for itself.
-_K_MAJOR = (Tile(32, 4, 1, 8), Tile(16, 4, 2, 8), Tile(8, 4, 4, 4), Tile(4, 4, 8, 4))
+# Fewer rows in a block mean more blocks, but each copies the short operand for itself.
+_K_MAJOR = (Tile(32, 4, 1, 8), Tile(64, 4, 1, 8), Tile(16, 4, 2, 8), Tile(8, 4, 4, 4), Tile(4, 4, 8, 4))
 _OF_FEW_VECTORS = (Tile(32, 4, 1, 16), Tile(16, 4, 2, 16), Tile(8, 4, 4, 8))  # whose accumulators leave registers
 _ACROSS = (Tile(64, 8, 1, 8), Tile(32, 4, 1, 8), Tile(64, 8, 1, 16))  # rows do not run along k
 _ACROSS_OF_FEW_VECTORS = (Tile(128, 16, 1, 16),)
@@ -84,7 +89,7 @@ def _menu(tile: Tile, vectors: int, swap: bool, cluster: int, depth: int) -> Con
     bm, bn = (vectors, tile.long) if swap else (tile.long, vectors)
     return rung_named(NAME).config({
         "BM": bm, "BN": bn, "BK": depth, "ROWS": tile.rows, "WARPS_K": tile.warps_k, "LOADS": tile.loads,
-        "CLUSTER_K": cluster, "MIN_BLOCKS": _RESIDENT,
+        "CLUSTER_K": cluster, "MIN_BLOCKS": tile.resident,
     })  # fmt: skip
 
 
@@ -104,8 +109,9 @@ def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int
         from_dram = _bytes(p) * count / blocks / c.dram
         return c.block + max(from_dram, ceil_div(count, usable) * received / ingress, rounds * c.round)
 
-    full, rest = divmod(blocks, usable * _RESIDENT)
-    return c.fixed + (c.cluster if cluster > 1 else 0.0) + full * wave(usable * _RESIDENT) + (wave(rest) if rest else 0)
+    at_once = usable * config["MIN_BLOCKS"]
+    full, rest = divmod(blocks, at_once)
+    return c.fixed + (c.cluster if cluster > 1 else 0.0) + full * wave(at_once) + (wave(rest) if rest else 0.0)
 
 
 def _bytes(problem: Problem) -> int:
