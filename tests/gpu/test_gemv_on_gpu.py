@@ -27,36 +27,41 @@ def _torch() -> Any:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("vectors", [1, 2, 3, 8])
 @pytest.mark.parametrize("swap", [False, True], ids=["columns", "rows"])
-def test_random_problems_between_nans(torch: Any, layout: str, vectors: int, swap: bool) -> None:
-    """In every third configuration of the choice; rows start on 16 bytes, on 8 and on 4."""
-    dice = torch.Generator().manual_seed(vectors)
-    shape = (vectors, 5000, 5000) if swap else (5000, vectors, 5000)
-    found = list(configurations(Problem(*shape, trans_a=layout[0] == "T", trans_b=layout[1] == "T")))
-    for i, config in enumerate(found[:: 3 if vectors == 3 else 6]):
-        longer, k = (int(x) for x in torch.randint(1, 3000, (2,), generator=dice))
-        m, n = (vectors, longer) if swap else (longer, vectors)
-        make, more = (stored, 3) if i % 3 == 2 else (stored_aligned, (4, 2)[i % 3])
-        a = make(torch, m, k, layout[0] == "T", more)
-        b = make(torch, k, n, layout[1] == "T", more)
-        out = torch.full((m + 2, n + 8), float("nan"), device="cuda")
-        target = out[1:-1, 4:-4]
-        gemmsmith.gemm(a, b, kernel=KERNEL, config=dict(config), out=target)
-        assert error(target, a, b) < 16, (m, n, k, config)
-        assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
-        assert torch.equal(gemmsmith.gemm(a, b, kernel=KERNEL, config=dict(config)), target)
+def test_random_problems_between_nans(torch: Any, layout: str, swap: bool) -> None:
+    """Of the configurations of the choice some with one, two, three and eight vectors; rows start on 16, 8 and 4 bytes.
+    A kernel takes a second to compile."""
+    number = LAYOUTS.index(layout) + 4 * swap
+    dice = torch.Generator().manual_seed(number)
+    for i in range(3):
+        vectors = (1, 2, 3, 8)[(number + i) % 4]
+        shape = (vectors, 5000, 5000) if swap else (5000, vectors, 5000)
+        found = list(configurations(Problem(*shape, trans_a=layout[0] == "T", trans_b=layout[1] == "T")))
+        config = dict(found[(7 * number + 3 * i) % len(found)])
+        make, more = ((stored_aligned, 4), (stored_aligned, 2), (stored, 3))[i]
+        for _ in range(4):
+            longer, k = (int(x) for x in torch.randint(1, 3000, (2,), generator=dice))
+            m, n = (vectors, longer) if swap else (longer, vectors)
+            a = make(torch, m, k, layout[0] == "T", more)
+            b = make(torch, k, n, layout[1] == "T", more)
+            out = torch.full((m + 2, n + 8), float("nan"), device="cuda")
+            target = out[1:-1, 4:-4]
+            gemmsmith.gemm(a, b, kernel=KERNEL, config=config, out=target)
+            assert error(target, a, b) < 16, (m, n, k, config)
+            assert int(out.isnan().sum()) == (m + 2) * (n + 8) - m * n, "nothing was written around it"
+            assert torch.equal(gemmsmith.gemm(a, b, kernel=KERNEL, config=config), target)
 
 
 @pytest.mark.parametrize("shape", [(7899, 1, 13715), (4, 1304, 3104), (691, 8, 12938)], ids=str)
 def test_the_same_bits_every_time(torch: Any, shape: tuple[int, int, int]) -> None:
     m, n, k = shape
     a, b = torch.randn(m, k, device="cuda"), torch.randn(k, n, device="cuda")
-    for config in list(configurations(Problem(m, n, k)))[::5]:
-        first = gemmsmith.gemm(a, b, kernel=KERNEL, config=dict(config))
-        assert error(first, a, b) < 16
-        for _ in range(20):
-            assert torch.equal(gemmsmith.gemm(a, b, kernel=KERNEL, config=dict(config)), first)
+    config = dict(list(configurations(Problem(m, n, k)))[3])  # a cluster of eight
+    assert config["CLUSTER_K"] == 8
+    first = gemmsmith.gemm(a, b, kernel=KERNEL, config=config)
+    assert error(first, a, b) < 16
+    for _ in range(50):
+        assert torch.equal(gemmsmith.gemm(a, b, kernel=KERNEL, config=config), first)
 
 
 def test_a_batch_with_an_epilogue_whose_k_a_cluster_divides(torch: Any) -> None:
@@ -79,5 +84,5 @@ def test_more_than_2_to_the_31_elements(torch: Any) -> None:
     assert error(got[-3:], a[-3:], b) < 16
     assert not got[:-3].any()
     tall = a.view(k, rows).mT
-    assert torch.equal(gemmsmith.gemm(tall, b, kernel=KERNEL, config={"BM": 64, "BN": 2, "ROWS": 8})[:8].isnan(),
-                       torch.zeros(8, 2, dtype=torch.bool, device="cuda"))  # fmt: skip
+    got = gemmsmith.gemm(tall, b, kernel=KERNEL, config={"BM": 64, "BN": 2, "ROWS": 8})
+    assert error(got[-64:], tall[-64:], b) < 16
