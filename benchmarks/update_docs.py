@@ -75,7 +75,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "worklogs": worklogs.ladders_table,
     "worklog claims": worklogs.claims_text,
     "shown kernel": lambda: file_block("tile.cu", "cuda"),
-    "shown rung source": lambda: file_block("my_idea/27_my_idea.cu", "cuda"),
+    "shown rung source": lambda: file_block("my_idea/29_my_idea.cu", "cuda"),
     "shown rung spec": lambda: file_block("my_idea/my_idea.py", "python"),
 }
 OUTPUT: dict[str, Callable[[], str]] = {name: shown.markdown for name, shown in SHOWN.items()}

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 from fp32_tensor_rule import fp32_tensor_reference
+from lane_sums_rule import lane_sums_reference
 from ptx_only import compile_to_ptx
 from shared_sums_rule import shared_sums_reference
 from split_fp16_rule import fp16x3_reference
@@ -95,7 +96,8 @@ def verified(spec: KernelSpec, config: Config, problem: Problem, *, device: SimD
     with ExitStack() as stack:
         device = device or SimDevice()
         if mode == "bits":
-            rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), config)
+            where = on_alignment(spec, config, problem, offsets) if spec.name == "gemv" else config
+            rule = rule_of(spec, device.arch, dict(config).get("PROMOTE", 0), where)
             stack.enter_context(patch("gemmsmith.verify.oracles.compare.ordered_fma_reference", rule))
         verdict = verify_launch(device, spec, config, problem, compile_fn=compile_fn, mode=mode,
                                 fill=fill, seed=seed, offsets=offsets)  # fmt: skip
@@ -108,6 +110,8 @@ def rule_of(
 ) -> Callable[[Problem, Array, Array, Array], Array]:
     """How a rung accumulates, written independently of it."""
     values = dict(config or ())
+    if spec.name == "gemv":
+        return partial(lane_sums_reference, config=config or spec.small_config())
     parts = 1 if spec.tensor_cores else values.get("CLUSTER_K", 1)
     if values.get("SHARERS", 0) > 0 or values.get("TEAMS", 1) > 1 or parts > 1:
         return partial(shared_sums_reference, config=config)
@@ -118,9 +122,19 @@ def rule_of(
     return partial(tensor_core_reference, arch=arch_number(arch))
 
 
-def expected_bits(spec: KernelSpec, problem: Problem, data: Operands) -> Array:
-    """C as the rung must compute it: fma in the order of k, or the rule of tensor cores."""
-    return bits(rule_of(spec)(problem, data.a, data.b, data.c))
+def on_alignment(spec: KernelSpec, config: Config, problem: Problem, offsets: tuple[int, int, int] = (0, 0, 0)
+                 ) -> Config:  # fmt: skip
+    """The configuration for matrices that start so many elements beyond an aligned address."""
+    a, b, c = (offset * problem.dtype.itemsize for offset in offsets)
+    return spec.specialize(config, problem, (a, b, c))
+
+
+def expected_bits(spec: KernelSpec, problem: Problem, data: Operands, config: Config | None = None) -> Array:
+    """C as the rung must compute it: fma in the order of k, or the rule of tensor cores. The order of gemv depends on
+    the configuration, by default the small one for such operands."""
+    if spec.name == "gemv":
+        config = config or on_alignment(spec, spec.small_config(), problem)
+    return bits(rule_of(spec, config=config)(problem, data.a, data.b, data.c))
 
 
 def launched(spec: KernelSpec, config: Config, problem: Problem, data: Operands) -> Array:

@@ -86,7 +86,7 @@ def last_tile(spec: KernelSpec, config: Config, problem: Problem, sides: tuple[i
     arguments = spec.signature.pack(problem, a.address, b.address, c.address)
     loaded = device.load(compiler(spec, config, problem, device.arch))
     device.launch(loaded, Launch(geometry, arguments), blocks=[geometry.blocks - 1])
-    return bits(c.read(row, column, part.c_shape)), expected_bits(spec, part, data)
+    return bits(c.read(row, column, part.c_shape)), expected_bits(spec, part, data, config)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -38,7 +38,7 @@ def problem_for(name: str, schedule: tuple[str, int, bool]) -> Problem:
     a kind shows what warps do to each other in it.
     """
     bm, bn, bk = tile(name)
-    rows, columns = ((bm + 1, bn), (bm, bn + 4), (bm - 1, bn - 4))[SCHEDULES.index(schedule) % 3]
+    rows, columns = ((bm + 1, bn), (bm, bn + 4), (bm - 1, max(1, bn - 4)))[SCHEDULES.index(schedule) % 3]
     return problem_of(name, (rows, columns, 3 * bk + 1)).with_(alpha=0.7, beta=-1.0)
 
 

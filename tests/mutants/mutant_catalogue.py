@@ -7,6 +7,7 @@ import mutants_barriers
 import mutants_edges
 import mutants_fp16x3
 import mutants_fp32_tensor
+import mutants_gemv
 import mutants_overflow
 import mutants_pipelined
 import mutants_simt_best
@@ -26,6 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *mutants_fp32_tensor.MUTANTS,
     *mutants_simt_best.MUTANTS,
     *mutants_fp16x3.MUTANTS,
+    *mutants_gemv.MUTANTS,
 )
 # Run without a guarded launch, in test_mutants_beyond_trials.py.
 OVERFLOWS: tuple[Mutant, ...] = mutants_overflow.MUTANTS

@@ -1,4 +1,4 @@
-"""Rung 27: load the next k-tile while this one is multiplied."""
+"""Rung 29: load the next k-tile while this one is multiplied."""
 
 from __future__ import annotations
 

@@ -11,8 +11,9 @@ Winners of other shapes are the user's own; those of the shipped table serve oth
 model, which were fitted to their times and know more.
 
 Everything else gets the default rung (default.py), configured by a model of its own where it has one (simt.py,
-split.py); fp32 products on Hopper get the one that splits an operand in registers where it is predicted to be faster
-(registers.py). Answers are cached: asking again is a dictionary lookup.
+split.py); fp32 products on Hopper get the one that splits an operand in registers (registers.py), or with up to eight
+rows or columns the one for vectors (vectors.py), where it is predicted to be faster. Answers are cached: asking again
+is a dictionary lookup.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from gemmsmith.choose import candidates as menus
-from gemmsmith.choose import narrow, registers, simt, split
+from gemmsmith.choose import narrow, registers, simt, split, vectors
 from gemmsmith.choose.candidates import Candidate, ranked
 from gemmsmith.choose.constants import Constants
+from gemmsmith.choose.cost_data import vector_costs
 from gemmsmith.choose.default import HOPPER, SIMULATOR, default_rung
 from gemmsmith.choose.determinism import is_deterministic
 from gemmsmith.choose.fp32_candidates import fp32_kernels
@@ -145,8 +147,7 @@ def _choose(request: Request) -> Choice:
     config = _modelled_config(spec, request)
     if config is None:
         return Choice(spec, spec.config(), "default")
-    split = _split_in_registers(request, spec)
-    return split if split is not None else Choice(spec, config, "model")
+    return _faster_fp32(request, spec) or Choice(spec, config, "model")
 
 
 def _on_hopper(request: Request, gpu: str) -> Choice | None:
@@ -309,19 +310,24 @@ def _modelled_config(spec: KernelSpec, request: Request) -> Config | None:
     return split.configuration_for(spec, request.problem, sms)
 
 
-def _split_in_registers(request: Request, spec: KernelSpec) -> Choice | None:
-    """The kernel that splits one operand in registers, where it is predicted to be faster than ``spec``."""
+def _faster_fp32(request: Request, spec: KernelSpec) -> Choice | None:
+    """The kernel for vectors, or the one that splits an operand in registers, where it is predicted to be faster than
+    ``spec``."""
     if request.problem.dtype != FP32 or _architecture(request) != HOPPER:
         return None
     sms, where = _sms(request), unaligned(request.problem, request.addresses) & 3
-    found = registers.fastest(request.problem, request.precision, sms, where)
-    if found is None:
+    found = {registers.NAME: registers.fastest(request.problem, request.precision, sms, where)}
+    if vector_costs().chosen:
+        found[vectors.NAME] = vectors.fastest(request.problem, sms, where)
+    timed = [(each[1], name, each[0]) for name, each in found.items() if each is not None]
+    if not timed:
         return None
+    seconds, name, config = min(timed, key=lambda each: each[0])
     if spec.name == simt.NAME:
         other = simt.fastest(request.problem, sms, where, clusters=True)[1]
     else:
         other = split.seconds(request.problem, spec.arithmetic)
-    return Choice(rung_named(registers.NAME), found[0], "model") if found[1] < other else None
+    return Choice(rung_named(name), config, "model") if seconds < other else None
 
 
 def _sms(request: Request) -> int:

@@ -104,6 +104,22 @@ class NarrowCosts:
 
 
 @dataclass(frozen=True)
+class VectorCosts:
+    """Constants of fp32 products with up to eight rows or columns: seconds, bytes per second. ``chosen``: 0 leaves such
+    products to the other kernels."""
+
+    chosen: int
+    fixed: float
+    cluster: float
+    block: float
+    round: float
+    short: float
+    ingress: float
+    unaligned_ingress: float
+    dram: float
+
+
+@dataclass(frozen=True)
 class SimtTile:
     """A tile of simt_best: blocks per SM, measured share of the SM's peak, the parameters that differ, and sizes of
     clusters to try."""
@@ -177,6 +193,11 @@ def register_costs() -> RegisterCosts:
 @cache
 def narrow_costs() -> NarrowCosts:
     return NarrowCosts(**_values(cost_table()["narrow"]))
+
+
+@cache
+def vector_costs() -> VectorCosts:
+    return VectorCosts(**_values(cost_table()["vectors"]))
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gemmsmith.choose import registers, simt, split
+from gemmsmith.choose import registers, simt, split, vectors
 from gemmsmith.choose.candidates import Candidate, varied
-from gemmsmith.choose.cost_data import split_costs
+from gemmsmith.choose.cost_data import split_costs, vector_costs
 from gemmsmith.choose.key import unaligned
 from gemmsmith.choose.precision import promises
 from gemmsmith.kernel.spec import KernelSpec
@@ -22,6 +22,7 @@ def fp32_candidates(problem: Problem, precision: str, sms: int) -> list[Candidat
     """Fastest prediction first, at most two per tile size until every size has two."""
     where = unaligned(problem) & 3
     found = [*_on_cuda_cores(problem, sms, where)]
+    found += _of_vectors(problem, sms, where)
     found += _split_in_registers(problem, precision, sms, where)
     for name in SPLIT_RUNGS:
         found += _split_before(rung_named(name), problem, precision)
@@ -31,7 +32,7 @@ def fp32_candidates(problem: Problem, precision: str, sms: int) -> list[Candidat
 
 def fp32_kernels(precision: str, problem: Problem) -> dict[str, KernelSpec]:
     """The kernels that may be a tuned winner, by name."""
-    every = (rung_named(name) for name in (simt.NAME, registers.NAME, *SPLIT_RUNGS))
+    every = (rung_named(name) for name in (simt.NAME, vectors.NAME, registers.NAME, *SPLIT_RUNGS))
     return {spec.name: spec for spec in every if spec.takes(problem) and precision in promises(spec, problem.dtype)}
 
 
@@ -39,6 +40,11 @@ def _on_cuda_cores(problem: Problem, sms: int, where: int) -> Iterator[Candidate
     spec = rung_named(simt.NAME)
     for candidate, config in simt.configurations(problem, sms, where, clusters=True):
         yield Candidate(spec, config, simt.predicted_seconds(problem, candidate, config, sms, where))
+
+
+def _of_vectors(problem: Problem, sms: int, where: int) -> Iterator[Candidate]:
+    for config in vectors.configurations(problem) if vector_costs().chosen else ():
+        yield Candidate(rung_named(vectors.NAME), config, vectors.predicted_seconds(problem, config, sms, where))
 
 
 def _split_in_registers(problem: Problem, precision: str, sms: int, where: int) -> Iterator[Candidate]:

@@ -1,4 +1,4 @@
-// 27 my_idea: load the next k-tile while this one is multiplied.
+// 29 my_idea: load the next k-tile while this one is multiplied.
 //
 // Idea      In 03 shared_tile every thread waits for its loads before it multiplies. Issue the loads of
 //           the next k-tile first, into registers, and store them to shared memory afterwards.
