@@ -56,6 +56,7 @@ def test_sums(
 @pytest.mark.parametrize(("said", "result", "is_right"), [
     ("", KEPT, True), (" BLAS semantics.", KEPT, False), (" C is not read when beta == 0.", KEPT, False),
     (" If beta is zero, C may hold anything, NaN included.", KEPT, False),
+    (" With beta == 0 the old content of C does not matter.", KEPT, False),
     (" BLAS semantics.", f"beta == 0.0f ? alpha * sum : {KEPT}", True),
 ])  # fmt: skip
 def test_beta(said: str, result: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +94,7 @@ __global__ void naive(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0
 
 @pytest.mark.parametrize(("said", "is_right"), [
     ("", True), (" M is a multiple of 16.", True), (" Any M and N.", False), (" For arbitrary sizes.", False),
+    (" Arbitrary extents, no alignment assumed.", False),
     (" Any number of rows and columns: the rest is not lost.", False), (" Any N and K; M % 16 == 0.", True),
     (" Arbitrary sizes are not supported.", True), (" M is not any size: whole tiles.", True),
 ])  # fmt: skip

@@ -42,6 +42,8 @@ def roles(text: str, body: str = "", passed: tuple[str, ...] = (), declared: str
         ("float * C, float * A, float * B, int wA, int wB", "", "C,A,B,K,N"),
         ("float * a, float * b, float * c, int hA, int wA, int wB", "", "A,B,C,M,K,N"),
         ("float * a, float * b, float * c, int a_rows, int a_cols, int b_cols", "", "A,B,C,M,K,N"),
+        ("int M, int N, int K, float* A, long a_row, long a_col, float* B, long b_row, long b_col, float* C, int ldc",
+         "", "M,N,K,A,lda,1,B,ldb,1,C,ldc"),
         ("float * a, float * b, float * c, int rowsA, int colsA, int colsB", "", "A,B,C,M,K,N"),
         (
             "float * lhs, float * rhs, float * dst, int lhs_rows, int rhs_cols, int lhs_cols, int row_stride_lhs",

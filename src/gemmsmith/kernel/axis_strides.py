@@ -10,6 +10,7 @@ from gemmsmith.kernel.role_names import words
 # What the first and the second index of each matrix are called.
 _AXES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n")}
 _FIRST, _SECOND = frozenset(("row", "rows", "rs", "0", "r")), frozenset(("col", "column", "cols", "cs", "1", "c"))
+_ONE = frozenset(("row", "col", "rs", "cs"))
 _NOISE = frozenset(("stride", "strides", "s", "inc", "ld", "st", "step"))
 
 
@@ -51,18 +52,32 @@ def batch_stride_by_use(name: str, matrices: Mapping[str, str], body: str) -> st
 
 def axis_strides(names: Mapping[int, str], known: Mapping[int, str]) -> dict[int, str]:
     """The roles of those of ``names`` that are not ``known``, by place. Beside a stride of 1 the other one is the
-    leading dimension; where neither is known, the first is, as in a row-major product. Empty where not every matrix has
-    strides of both axes."""
+    leading dimension; where neither is known, the first is, as in a row-major product. Empty where a matrix has a
+    stride of one axis alone, or C has none and no leading dimension."""
     places = {axis: place for place, name in names.items() if (axis := _axis(name))}
-    if sorted(places) != [(matrix, number) for matrix in "abc" for number in (0, 1)]:
+    both = "".join(matrix for matrix in "abc" if (matrix, 0) in places)
+    if both not in ("abc", "ab") or sorted(places) != [(matrix, number) for matrix in both for number in (0, 1)]:
+        return {}
+    if both == "ab" and "ldc" not in known.values():
         return {}
     found: dict[int, str] = {}
-    for matrix in "abc":
+    for matrix in both:
         first, second = places[matrix, 0], places[matrix, 1]
         by_column = known.get(first) == "1" and known.get(second) != "1"
         meant = {first: "1" if by_column else f"ld{matrix}", second: f"ld{matrix}" if by_column else "1"}
         found |= {place: role for place, role in meant.items() if not known.get(place)}
     return found
+
+
+def strides_named_as_extents(names: Mapping[int, str], known: Mapping[int, str]) -> frozenset[int]:
+    """The places of strides that look like extents: a_row and a_col beside M, N and K themselves, which are called by
+    their letters. Rows in the plural are a number of rows."""
+    letters = {known[place] for place, name in names.items() if known.get(place, "").lower() == name.lower()}
+    if not {"M", "N", "K"} <= letters:
+        return frozenset()
+    places = {axis: place for place, name in names.items() if known.get(place) in ("M", "N", "K")
+              and (axis := _axis(name)) and words(name)[-1] in _ONE and len(words(name)) == 2}  # fmt: skip
+    return frozenset(place for (matrix, number), place in places.items() if (matrix, 1 - number) in places)
 
 
 def strides_of_pointers(names: Mapping[int, str], matrices: Mapping[str, str], body: str) -> dict[int, str]:

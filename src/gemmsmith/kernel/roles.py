@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.errors import SignatureError, UsageError
-from gemmsmith.kernel.axis_strides import stride_roles
+from gemmsmith.kernel.axis_strides import stride_roles, strides_named_as_extents
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.complete_signature import check_pointers, complete
 from gemmsmith.kernel.expressions import c_as_python
@@ -76,6 +76,7 @@ def recognise(
     roles |= _roles_at_launch(found, roles)
     roles |= _computed_roles(found, roles, host.computed, text.constants)
     integers = {i: p.name for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer}
+    roles |= dict.fromkeys(strides_named_as_extents(integers, roles), "")
     roles |= stride_roles(integers, roles, {found[i].name: role for i, role in pointers.items()}, text.body)
     roles |= _numbers_beside_extents(roles, found, host.computed)
     roles |= unread_roles(found, roles, text.unread, {i: _number(t) for i, t in enumerate(host.texts)}, host.for_others)

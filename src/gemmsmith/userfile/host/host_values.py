@@ -34,7 +34,7 @@ _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "st
 _VECTORS = frozenset({"array", *(f"{make}{kind}{n}" for make in ("", "make_") for kind in ("int", "uint", "longlong")
                                  for n in (2, 4))})  # fmt: skip
 # What a launcher calls the number of parts of K.
-_PARTS = re.compile(r"(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
+_PARTS = re.compile(r"(?:(?:wanted|max|target|desired|requested|chosen)_?)?(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
                     r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
 _COMMAND_LINE = re.compile(r"\bargv\b|\bgetenv\b")
 
@@ -88,11 +88,13 @@ class HostScope(HostObjects):
         return any(each.name == name for each in parameters)
 
     def _is_number_of_parts(self, name: str) -> bool:
-        """Whether it is a parameter of the host function with a name for a number of parts of K, or a variable that the
-        command line sets."""
+        """Whether it is a parameter of the host function with a name for a number of parts of K, or a member of one, or
+        a variable that the command line sets."""
         variable, changed = self.frame.locals.variables.get(name), name in self.frame.locals.changed
         given = variable is not None and _COMMAND_LINE.search(variable.value) is not None
-        return (self._is_left_to_callers(name) or given) and not changed and bool(_PARTS.fullmatch(name))
+        owner, _, own = name.rpartition(".")
+        left = self._is_left_to_callers(owner or name) and not self.frame.locals.assigns(name)
+        return (left or given) and not changed and bool(_PARTS.fullmatch(own))
 
     def _assumed(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""

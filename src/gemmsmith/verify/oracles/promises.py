@@ -31,7 +31,8 @@ _IN_PARTS = re.compile(
 _AT_ZERO = r"beta\s*(?:==?|is)\s*(?:0(?:\.0?f?)?|zero)"
 _UNTOUCHED = (
     r"(?:not\s+(?:be\s+)?(?:read|touch|load|initiali|access|reference)\w*|never\s+(?:read|load|touch)\w*"
-    r"|need\s*n[o']t|ignored|uninitiali[sz]ed|write[- ]only|may\s+(?:hold|contain|be)|\bNaN)"
+    r"|need\s*n[o']t|ignored|uninitiali[sz]ed|write[- ]only|may\s+(?:hold|contain|be)|\bNaN"
+    r"|(?:does|do)\s*(?:n't|\s+not)\s+matter|irrelevant)"
 )
 _UNREAD = re.compile(
     rf"\bBLAS[- ](?:semantics|rules|conventions?)|{_AT_ZERO}[^.;]*{_UNTOUCHED}|{_UNTOUCHED}[^.;]*{_AT_ZERO}", re.I
@@ -59,6 +60,7 @@ _NO_MULTIPLE = re.compile(
     r"(?:an?\s+|exact\s+)?(?:multiples?|divisible)",
     re.I,
 )
+_NO_ALIGNMENT = re.compile(r"\b(?:no|without)\s+(?:\w+\s+)?(?:alignment|padding|multiples?|restrictions?)\b[^,]*", re.I)
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
@@ -105,6 +107,7 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
             words = set(re.findall(r"\w+", clause.lower()))
             found |= {name for name, short in own.items() if short in words} or set(own)
             continue
+        clause = _NO_ALIGNMENT.sub("", clause)
         match = promise.search(clause)
         if match is None or _MISSING.search(clause[: match.start()]) or _MISSING.search(clause[match.end() :]):
             continue
