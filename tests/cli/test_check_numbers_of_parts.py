@@ -73,3 +73,51 @@ def test_a_last_part_that_ends_at_k(
     source = f"#define INSIDE(at) ({inside})\n{ENDS.replace('SIZE', size)}"
     _, found = check(tmp_path, source, capsys)
     assert found["status"] == status, found
+
+
+CLAMPED = """
+#include <algorithm>
+struct Plan { int splits = 1; };
+__global__ void part(const float* A, const float* B, float* C, int M, int N, int K, int size) {
+    int row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.0f;
+    int end = min(K, (int)(blockIdx.z + 1) * size);
+    for (int k = blockIdx.z * size; k < end; ++k) sum += A[row * K + k] * B[k * N + col];
+    atomicAdd(&C[row * N + col], sum);
+}
+void run(const float* A, const float* B, float* C, int M, int N, int K, GIVEN) {
+    CLAMP
+    const int size = SIZE;
+    part<<<dim3((N + 7) / 8, (M + 7) / 8, PARTS), dim3(8, 8)>>>(A, B, C, M, N, K, size);
+}
+"""
+
+
+@pytest.mark.parametrize(("given", "clamp", "parts"), [
+    ("int parts", "parts = std::min(parts, std::max(K, 1));", "parts"),
+    ("int parts = 0", "if (parts <= 0) parts = 8; parts = std::min(parts, std::max(K, 1));", "parts"),
+    ("const Plan& p", "", "p.splits"),
+    ("int wanted_splits", "", "wanted_splits"),
+], ids=["clamped", "chosen and clamped", "of a struct", "wanted"])  # fmt: skip
+@pytest.mark.parametrize(("size", "status"), [("(K + PARTS - 1) / PARTS", "right"), ("K / PARTS", "wrong")])
+def test_numbers_of_parts_that_callers_choose(
+    given: str, clamp: str, parts: str, size: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = CLAMPED.replace("SIZE", size).replace("PARTS", parts).replace("GIVEN", given).replace("CLAMP", clamp)
+    _, found = check(tmp_path, text, capsys)
+    assert isinstance(found, dict), found
+    assert found["status"] == status, found["verdict"]
+
+
+INSIDE = "namespace gemm {" + SPLIT.replace("void run", "}\nvoid run").replace(
+    "    part<<<", "    gemm::part<<<"
+).replace("    reduce<<<", "    gemm::reduce<<<")
+
+
+def test_two_kernels_of_a_namespace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = check(
+        tmp_path, INSIDE.replace("LAST", "splits"), capsys, "--entry", "gemm::part", "--trial", "random data"
+    )
+    assert isinstance(found, dict), found
+    assert found["status"] == "right", found

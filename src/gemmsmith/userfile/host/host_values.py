@@ -34,8 +34,11 @@ _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "st
 _VECTORS = frozenset({"array", *(f"{make}{kind}{n}" for make in ("", "make_") for kind in ("int", "uint", "longlong")
                                  for n in (2, 4))})  # fmt: skip
 # What a launcher calls the number of parts of K.
-_PARTS = re.compile(r"(?:(?:wanted|max|target|desired|requested|chosen)_?)?(?:(?:n|num|number_?of|k)_?)?(?:k_?)?(?:splits?|parts|slices|chunks|partitions)(?:_?k)?"
-                    r"|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?", re.I)  # fmt: skip
+_PARTS = re.compile(
+    r"(?:(?:wanted|max|target|desired|requested|chosen)_?)?(?:(?:n|num|number_?of|k)_?)?(?:k_?)?"
+    r"(?:splits?|parts|slices|chunks|partitions)(?:_?k)?|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?",
+    re.I,
+)
 _COMMAND_LINE = re.compile(r"\bargv\b|\bgetenv\b")
 
 

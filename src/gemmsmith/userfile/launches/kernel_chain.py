@@ -21,7 +21,7 @@ from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.text.parts import KernelParameter, KernelSource, LaunchText
 from gemmsmith.userfile.text.preprocessor import closing
-from gemmsmith.userfile.text.syntax import words
+from gemmsmith.userfile.text.syntax import last_name, words
 
 STEP = "which_launch"  # the parameter of the joined kernel that tells the launches apart
 _PLAIN = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)\w+)*")
@@ -168,7 +168,7 @@ def _next_launch(first: LaunchSite, output: str) -> LaunchText | None:
     later = [each for each in source.launches
              if source.functions[each.function] == function and each.start > first.frame.start]  # fmt: skip
     following = min(later, key=lambda each: each.start, default=None)
-    if following is None or following.config or following.kernel == first.kernel.name:
+    if following is None or following.config or last_name(following.kernel) == first.kernel.name:
         return None
     return following if output in map(plain_array, following.arguments) else None
 
@@ -177,7 +177,7 @@ def _kernel_of(launch: LaunchText, first: LaunchSite) -> KernelSource | None:
     """The kernel that is launched, if it stands in the same file and namespace as the first one, as host code does."""
     if first.kernel.file.resolve() != first.file.resolve():
         return None
-    found = [each for each in first.frame.source.kernels if each.name == launch.kernel]
+    found = [each for each in first.frame.source.kernels if each.name == last_name(launch.kernel)]
     same = len(found) == 1 and found[0].qualified == first.kernel.qualified[: -len(first.kernel.name)] + found[0].name
     return found[0] if same else None
 
