@@ -28,6 +28,7 @@ from gemmsmith.userfile.kernels.options import UserOptions, with_directives
 from gemmsmith.userfile.kernels.struct_parameters import flat_arguments, flat_parameters
 from gemmsmith.userfile.launches.launch_site import launch_sites
 from gemmsmith.userfile.launches.launch_values import SiteValues
+from gemmsmith.userfile.launches.named_instances import template_values
 from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.userfile.text.source import read_text
@@ -159,7 +160,7 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
     facts = KernelFacts(project, entry.kernel, tuple(given.items()))
     names = tuple(parameter.name for parameter in entry.kernel.parameters)
     site = facts.site(Roles((), names))
-    template = site.template()[0] if site is not None else {}
+    template, _ = template_values(project, entry.kernel, site, given)
     aliases = facts.aliases(template)
     flat = flat_parameters(entry.kernel.parameters, facts.sources, aliases)
     passed = site.site.arguments if site is not None else ()

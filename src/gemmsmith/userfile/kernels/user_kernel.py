@@ -51,7 +51,7 @@ from gemmsmith.userfile.kernels.struct_parameters import flat_arguments, flat_pa
 from gemmsmith.userfile.kernels.vector_product import vector_product
 from gemmsmith.userfile.launches.kernel_chain import KernelChain, kernel_chain, launch_before
 from gemmsmith.userfile.launches.launch_values import SiteValues
-from gemmsmith.userfile.launches.named_instances import named_instance
+from gemmsmith.userfile.launches.named_instances import template_values
 from gemmsmith.userfile.launches.site_roles import Roles, roles_of
 from gemmsmith.userfile.launches.tied_extents import with_tied_extents
 from gemmsmith.userfile.launches.user_launch import UserLaunch
@@ -223,12 +223,10 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
         read = _read_now(path, replace(options, edited=built.edited, entry=entry.kernel.qualified))
         read.launch.notes += (built.note,)
         return read
-    template = site.template()[0] if site is not None else {}
-    named = None if site is not None or given else named_instance(project, entry.kernel)
-    template = named[0] if named is not None else template
+    template, named = template_values(project, entry.kernel, site, given)
     aliases = facts.aliases(template)
     launch = UserLaunch(facts, site, template, options)
-    launch.notes += (named[1],) if named is not None else ()
+    launch.notes += (named,) if named is not None else ()
     maps = host_maps(entry.kernel.parameters, site, problem_sizes(SAMPLE), aliases)
     scratch = chain.scratch if chain is not None else frozenset[str]()
     try:

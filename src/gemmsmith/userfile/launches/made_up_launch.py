@@ -37,6 +37,7 @@ from gemmsmith.userfile.kernels.struct_parameters import FlatParameter, flat_arg
 from gemmsmith.userfile.launches.described_launch import DescribedLaunch, launch_in_comments
 from gemmsmith.userfile.launches.launch_triple import triple
 from gemmsmith.userfile.launches.launch_values import SiteValues
+from gemmsmith.userfile.launches.named_instances import template_values
 from gemmsmith.userfile.launches.site_roles import Roles
 from gemmsmith.userfile.text.kernel_patterns import GRID_SYNC
 from gemmsmith.userfile.text.parts import KernelSource
@@ -231,7 +232,7 @@ def made_up_launch(
     facts = KernelFacts(project, found.kernel, tuple(given.items()))
     names = tuple(parameter.name for parameter in found.kernel.parameters)
     site = facts.site(Roles((), names))
-    template = site.template()[0] if site is not None else {}
+    template, _ = template_values(project, found.kernel, site, given)
     flat = tuple(_flat(facts, template))
     entry = name_expression(found.kernel, {**template, **given}, FP32)
     if site is not None:

@@ -6,13 +6,14 @@ cudaFuncSetAttribute(gemm<float, 16>, cudaFuncAttributeMaxDynamicSharedMemorySiz
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gemmsmith.userfile.files.project import Project
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import UnknownValueError, evaluate_int
+from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.launcher_references import references
 from gemmsmith.userfile.text.parts import KernelSource, SourceFile
 
@@ -36,6 +37,15 @@ def named_instance(project: Project, kernel: KernelSource) -> tuple[dict[str, st
                 place = f"{source.path.name}:{line}"
                 return values, FoundValue("template", shown, place, f"{kernel.name}<{', '.join(template)}>")
     return None
+
+
+def template_values(
+    project: Project, kernel: KernelSource, site: SiteValues | None, given: Mapping[str, str]
+) -> tuple[dict[str, str], FoundValue | None]:
+    """The template's values that a launch tells, else those of an instance that the sources name, and where that is."""
+    if site is not None:
+        return site.template()[0], None
+    return (None if given else named_instance(project, kernel)) or ({}, None)
 
 
 def _sources(project: Project, kernel: KernelSource) -> Iterator[SourceFile]:

@@ -28,6 +28,7 @@ from gemmsmith.verify.formula.takes import Takes
 
 Array = NDArray[Any]
 _BASES = (64, 32, 16, 8)
+_OF_VECTORS = (64, 512, 32, 16, 8)  # of a product with a vector: a warp may take 256 elements of a row at once
 _APART = 32  # a leading dimension is a multiple of this
 _FEW = 2  # rows that are compared first
 SEARCH_S = 8.0  # of one core
@@ -51,7 +52,7 @@ def find_formula(runner: Runner, documented: Documented, seconds: float = SEARCH
     """The formula that explains every result of a launch; None where none does in so many seconds."""
     end, launched = time.process_time() + seconds, False
     told = says_vector_product(runner.kernel.name)
-    for base in _BASES:
+    for base in _OF_VECTORS if told else _BASES:
         for case in _cases(runner.taken, base):
             if time.process_time() > end or not documented.allows(case.sizes) or runner.kernel.is_excluded(case.sizes):
                 continue
@@ -71,7 +72,7 @@ def find_formula(runner: Runner, documented: Documented, seconds: float = SEARCH
 def _of_vector(runner: Runner, documented: Documented, end: float) -> Found | None:
     """The formula of a kernel that is named after a matrix times a vector, and is wrong at all of these sizes: one that
     explains a square launch, or a part of what any launch gives."""
-    for base in _BASES:
+    for base in _OF_VECTORS:
         for case in _cases(runner.taken, base):
             square = case.with_sizes(**dict.fromkeys(runner.taken.extents, base))
             sizes = (case.sizes, square.sizes)
