@@ -23,9 +23,9 @@ SHAPES = [(4, 128), (8, 32), (8, 256), (16, 32), (16, 64), (16, 512)]  # bytes a
 @cache
 def measured(lane: int, across: int, blocks: int, what: str) -> float:
     """Cycles that one more store of each of eight warps takes: 64 stores less 32."""
-    rows = [row for row in json.loads(RECORD.read_text(encoding="utf-8"))["micro"]
-            if (row["lane"], row["across"], row["blocks"], row["from"], row["warps"]) == (lane, across, blocks, "L2", 8)]
-    cycles: dict[int, float] = {row["stores"]: row[what] for row in rows}
+    wanted = {"lane": lane, "across": across, "blocks": blocks, "from": "L2", "warps": 8}
+    rows = json.loads(RECORD.read_text(encoding="utf-8"))["micro"]
+    cycles: dict[int, float] = {row["stores"]: row[what] for row in rows if wanted.items() <= row.items()}
     return (cycles[64] - cycles[32]) / 32
 
 
