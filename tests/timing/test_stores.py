@@ -84,3 +84,12 @@ def test_spills_take_four_sectors_a_cycle() -> None:
     path = MemoryPath(1, MODEL, Memory(), Outcome())
     path.global_access(0, store(16), "local", 0.0)
     assert path.lsu_free[0] == 4
+
+
+def test_sectors_that_are_written_in_part_leave_one_at_a_time() -> None:
+    """Two half sectors on each of 16 lines, as `wmma` stores accumulators, with all SMs at work."""
+    path = MemoryPath(1, at_work(132), Memory(), Outcome())
+    path.global_access(0, store(16), tuple((line, 0b11) for line in range(16)), 0.0)
+    assert path.store_free[0] - path.lsu_free[0] == pytest.approx(32 * 2.5, abs=15)
+    path.global_access(1, store(16), lines_of(16, 64, 2), 1000.0)
+    assert path.store_free[0] - path.lsu_free[0] == pytest.approx(512 / 19, abs=15)
