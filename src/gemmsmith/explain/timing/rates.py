@@ -155,5 +155,6 @@ class Rates:
         return replace(
             sm, l2_bytes_cycle=l2, l2_tma_bytes_cycle=min(sm.tma_bytes_cycle, near),
             store_bytes_cycle=min(sm.store_bytes_cycle, sm.store_all_bytes_cycle * idle),
+            store_line=max(sm.store_line, sm.store_all_line / idle),
             tma_store_bytes_cycle=min(sm.tma_store_bytes_cycle, sm.tma_store_all_bytes_cycle * idle),
         )  # fmt: skip

@@ -16,7 +16,7 @@ from gemmsmith.sim.timing.outcome import PARTS, Outcome
 from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row
 
-_GLOBAL_LOAD = int(Kind.GLOBAL_LOAD)
+_GLOBAL_LOAD, _GLOBAL_STORE = int(Kind.GLOBAL_LOAD), int(Kind.GLOBAL_STORE)
 _UNKNOWN = ((0, 15),) * 4  # an access whose lines were not recorded: four whole lines
 
 
@@ -136,20 +136,31 @@ class MemoryPath:
             if lines is payload:  # which lives as long as the streams do
                 self.sectors[id(lines)] = sectors
         count, waves = len(lines), sectors / 4
+        if row.kind == _GLOBAL_STORE and lines is payload:  # spills stay in L1
+            waves = sectors * model.store_sector
         served = self._dispatched(part, row, count if count > least else least, waves if waves > least else least, now)
         if row.kind != _GLOBAL_LOAD:
-            nbytes = 32 * sectors
-            self.out.stored_bytes += nbytes
-            self.store_free[sm] = max(self.store_free[sm], served) + nbytes / model.store_bytes_cycle
-            stored = self.store_free[sm] + model.l2_latency
-            if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
-                self.out.left_at = max(self.out.left_at, stored)
-                self.unsent -= 1
-                if self.unsent == 0:
-                    raise AllSent
-            return stored
+            return self._stored(sm, lines, sectors, row.operand_bytes - 8, served)
         there = self._fetched(sm, lines, served, lines is payload) + model.l1_latency
         return self._returned(part, row, there, now, model.port_bytes)
+
+    def _stored(self, sm: int, lines: Lines, sectors: int, lane: int, served: float) -> float:
+        """When a store of ``lane`` bytes a lane is in L2: it leaves behind those before it.
+
+        L2 takes so many bytes a cycle, and so many lines; of sectors that are written in part, one at a time.
+        """
+        model, nbytes = self.model, 32 * sectors
+        requests = sectors if 0 < lane < sectors else len(lines)
+        leaves = max(requests * model.store_line, nbytes / model.store_bytes_cycle)
+        self.out.stored_bytes += nbytes
+        self.store_free[sm] = max(self.store_free[sm], served) + leaves
+        stored = self.store_free[sm] + model.l2_latency
+        if self.memory.near[0] <= lines[0][0] <= self.memory.near[1]:
+            self.out.left_at = max(self.out.left_at, stored)
+            self.unsent -= 1
+            if self.unsent == 0:
+                raise AllSent
+        return stored
 
     def _fetched(self, sm: int, lines: Lines, served: float, keep: bool) -> float:
         """When all lines are in L1; misses are fetched from L2, and from DRAM where the launch is cold.

@@ -34,7 +34,9 @@ class SmParameters:
     dram_spread           by which lines of DRAM come up to so much earlier or later than ``dram_latency``
     tma_bytes_cycle       loads of one SM by TMA, alone; tma_gap: from one box to the next;
                           bulk_gap: from one bulk copy to the next
+    store_sector          of the data stage for a sector that a store writes
     store_bytes_cycle     from one SM, alone; store_all_bytes_cycle: all SMs at work; tma_*: by TMA
+    store_line            at least so many cycles for each line of a store, alone; store_all_line: all SMs at work
     fence                 of a MEMBAR that reaches beyond the block
     branch                until the instruction that a branch goes to; branch_any: after one that asks all lanes
     fill                  of the data stage for a sector that arrives in L1; at least one for a line
@@ -111,8 +113,11 @@ class SmParameters:
     fence: float = 590.0
     branch: float = 6.0
     branch_any: int = 22
-    store_bytes_cycle: float = 29.0
-    store_all_bytes_cycle: float = 17.3
+    store_sector: float = 1.0
+    store_bytes_cycle: float = 32.0
+    store_all_bytes_cycle: float = 19.0
+    store_line: float = 1.0
+    store_all_line: float = 2.5
 
 
 @dataclass(frozen=True)
