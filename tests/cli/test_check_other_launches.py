@@ -25,11 +25,11 @@ void run(const float* A, const float* B, float* C, int M, int N, int K) {
 """
 
 
-def test_a_launch_that_rounds_down_restricts_a_kernel_with_guards(
+def test_a_launch_for_any_size_that_rounds_down_is_wrong_beside_guards(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, found = check(tmp_path, SIMPLE.replace("(N + 15) / 16, (M + 15) / 16", "N / 16, M / 16"), capsys)
-    assert (code, found["status"]) == (0, "whole_tiles")
+    assert (code, found["status"]) == (1, "wrong")
     code, found = check(tmp_path, SIMPLE.replace("col >= N", "col > N"), capsys, "--cures", "0")
     assert (code, found["status"]) == (1, "wrong")  # there its guard is at fault
 

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import product
 
 from gemmsmith.cli.check_prepare import Asked
+from gemmsmith.cli.other_formula import applies_object
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import GemmsmithError, TimeLimitError
 from gemmsmith.kernel.config import Config
@@ -25,6 +26,7 @@ from gemmsmith.userfile.launches.shape_dispatch import Dispatch, Pairs
 from gemmsmith.userfile.launches.user_launch import UserLaunch
 from gemmsmith.verify.trials.check_shapes import work_of
 from gemmsmith.verify.trials.trial import RAGGED, Trial
+from gemmsmith.verify.verdict import is_hazard
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 Tried = Callable[[Asked, Pairs, Check], Report]
@@ -103,6 +105,10 @@ def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check
             raise
         except GemmsmithError as error:
             lines.append(f"its host code also launches it with {named}, which is not judged: {error.message}")
+            continue
+        if not other.ok and applies_object(other.spec) and not is_hazard(other.verdicts[-1][1]):
+            lines.append(f"its host code also launches {other.entry}, which is not judged: its function object may be "
+                         "meant to change the result")  # fmt: skip
             continue
         if not other.ok:
             _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")

@@ -1,5 +1,6 @@
 """Kernels that are judged as a product, fail at once, and compute a formula that is none of the meanings of a product:
-``H += relu(X·W)``. They are refused as products, and judged as formulas."""
+``H += relu(X·W)``, or what a function object does to the result. They are refused as products, and judged as formulas.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.scaled_reading import asked_of
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, SignatureError
-from gemmsmith.userfile.kernels.formula_kernel import formula_kernel
+from gemmsmith.kernel.spec import KernelSpec
+from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, formula_kernel
+from gemmsmith.userfile.kernels.struct_parameters import NO_MEMBER
 from gemmsmith.verify.formula.case import Runner
 from gemmsmith.verify.formula.documented import documented
-from gemmsmith.verify.formula.find import Found, find_formula
+from gemmsmith.verify.formula.find import find_formula
+from gemmsmith.verify.formula.formula import Formula
 from gemmsmith.verify.formula.takes import takes
 from gemmsmith.verify.verdict import is_hazard
 
@@ -26,17 +30,25 @@ def refuse_other_formula(report: Report, asked: Asked) -> None:
     if report.settled.reading is not None or asked.options.signature:
         return
     try:
-        found = _found(asked)
+        kernel = formula_kernel(*asked_of(asked.kernel, asked.options))
+        formula = _formula(kernel, asked) if kernel is not None else None
     except GemmsmithError:
         return
-    if found is not None and found.sure and (found.formula.late or found.formula.kind):
-        raise SignatureError(f"{report.entry} computes {found.formula.text()}, which is not a plain product")
+    if kernel is None or formula is None:
+        return
+    objects = any(member.own == NO_MEMBER for member in kernel.members)
+    if formula.late or formula.kind or (formula.function and objects):
+        raise SignatureError(f"{report.entry} computes {formula.text()}, which is not a plain product")
 
 
-def _found(asked: Asked) -> Found | None:
-    kernel = formula_kernel(*asked_of(asked.kernel, asked.options))
-    if kernel is None:
-        return None
+def applies_object(spec: KernelSpec) -> bool:
+    """Whether the kernel takes a function object, as an epilogue that its caller chooses."""
+    return any(arg.name.endswith(f".{NO_MEMBER}") for arg in spec.signature.arguments)
+
+
+def _formula(kernel: FormulaKernel, asked: Asked) -> Formula | None:
+    """The formula that explains the first launch that can be made."""
     cache = CompileCache(asked.cache.cache_dir) if asked.cache.cache_dir is not None else None
     runner = Runner(kernel, takes(kernel), asked.timeout, cache)
-    return find_formula(runner, documented(kernel.text, runner.taken.extents), _SECONDS)
+    found = find_formula(runner, documented(kernel.text, runner.taken.extents), _SECONDS)
+    return found.formula if found is not None and found.sure else None

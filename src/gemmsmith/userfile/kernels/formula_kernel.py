@@ -25,7 +25,7 @@ from gemmsmith.userfile.kernels.entry_choice import choose_entry
 from gemmsmith.userfile.kernels.kernel_facts import KernelFacts, problem_sizes
 from gemmsmith.userfile.kernels.name_expression import name_expression, template_names
 from gemmsmith.userfile.kernels.options import UserOptions, with_directives
-from gemmsmith.userfile.kernels.struct_parameters import flat_arguments, flat_parameters
+from gemmsmith.userfile.kernels.struct_parameters import NO_MEMBER, flat_arguments, flat_parameters
 from gemmsmith.userfile.launches.launch_site import launch_sites
 from gemmsmith.userfile.launches.launch_values import SiteValues
 from gemmsmith.userfile.launches.named_instances import template_values
@@ -67,7 +67,7 @@ class Member:
 
     @property
     def is_integer(self) -> bool:
-        return self.code in tuple("iIqQhH")
+        return self.code in tuple("iIqQhHB")
 
     @property
     def is_real(self) -> bool:
@@ -171,6 +171,7 @@ def formula_kernel(path: Path, options: UserOptions) -> FormulaKernel | None:
         if kind.stars > 1 or kind.reference or not (kind.stars or kind.scalar_code):
             return None
         code = "P" if kind.stars else kind.scalar_code
+        text = "0" if each.name.endswith(f".{NO_MEMBER}") else text
         members.append(Member(each.name, each.place, code, kind.element, kind.const, text))
     bound = _bound(members)
     if not set(EXTENTS) & set(bound.values()):

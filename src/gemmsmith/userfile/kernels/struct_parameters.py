@@ -20,6 +20,7 @@ _LISTED = re.compile(r"[A-Za-z_][\w:]*(?:<[^<>]*>)?\s*\{([^{}.][^{}]*)\}", re.S)
 _MOST_ELEMENTS = 8
 _DEEPEST = 4  # structs in structs
 _AXES = "xyzw"
+NO_MEMBER = "no_member"  # the only byte of a function object without members, which nobody reads
 _QUALIFIERS = re.compile(r"\b(?:const|struct|volatile|__grid_constant__|typename)\b")
 
 
@@ -160,6 +161,8 @@ def _members(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str
     if source is None:
         return ()
     given = split_template(rest.rsplit(">", 1)[0]) if opened else []
+    if not source.class_fields[base]:
+        return (Field("unsigned char", (), "", NO_MEMBER),)
     names = [parameter.name for parameter in source.class_templates.get(base, ())]
     values = {**aliases, **dict(zip(names, given, strict=False))}
     return tuple(

@@ -16,6 +16,7 @@ from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import UsageError
 from gemmsmith.problem import DType
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, Member
+from gemmsmith.userfile.kernels.struct_parameters import NO_MEMBER
 from gemmsmith.verify.code.float_constants import adds_in_memory
 from gemmsmith.verify.formula.takes import Takes
 from gemmsmith.verify.launch_expected import Tolerance
@@ -123,9 +124,12 @@ class Runner:
         groups: dict[int, list[Any]] = {}
         for each in self.kernel.members:
             groups.setdefault(each.place, []).append(self._argument(each, case, arrays))
-        return [tuple(group) if place in self.kernel.in_structs else group[0] for place, group in groups.items()]
+        return [tuple(group) if place in self.kernel.in_structs and not isinstance(group[0], bytes) else group[0]
+                for place, group in groups.items()]  # fmt: skip
 
     def _argument(self, member: Member, case: Case, arrays: Mapping[str, Array]) -> Any:
+        if member.own == NO_MEMBER:
+            return bytes(1)
         if member.is_pointer:
             return arrays[member.name] if member.name in arrays else self._shared(member, case)
         value = self._number(member, case)

@@ -44,6 +44,7 @@ from gemmsmith.verify.meaning.launch_trial import (
 )
 from gemmsmith.verify.oracles.promises import takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
+from gemmsmith.verify.trials.fit import takes_single_elements
 from gemmsmith.verify.trials.trial import CAPPED, ODD
 
 OTHERS, LARGE, OTHER_REST = "other extents", "large results", "other remainders modulo the tile"
@@ -429,15 +430,23 @@ class _Judge:
                 return
 
     def _fails_beside_guards(self, trial: LaunchTrial, by: int) -> bool:
-        """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none: they
-        may be of vectors that begin or end at any element."""
-        if any(outcome.faults for outcome in trial.check.outcomes):
+        """Whether results are wrong where one extent that the kernel has code for is no multiple. Faults are none if
+        they may be of vectors that begin or end at any element."""
+        vectors = not self._takes_single_elements
+        if vectors and any(outcome.faults for outcome in trial.check.outcomes):
             return False
         for name in filter(self._is_guarded, self._open):
             alone = self._edge(RAGGED, name, by=by)
-            if alone is not None and not alone.ok and not any(outcome.faults for outcome in alone.check.outcomes):
+            faulted = alone is not None and any(outcome.faults for outcome in alone.check.outcomes)
+            if alone is not None and not alone.ok and not (vectors and faulted):
                 return True
         return False
+
+    @property
+    def _takes_single_elements(self) -> bool:
+        taken, kernel = self.runner.taken, self.runner.kernel
+        sizes = {each.element.itemsize for each in kernel.members if each.name in taken.inputs and each.element}
+        return len(sizes) == 1 and takes_single_elements(self.runner.ptx, sizes.pop())
 
     def _edge(self, label: str, *names: str, by: int) -> LaunchTrial | None:
         found = self.check.found.case

@@ -7,6 +7,7 @@ follow are candidates: the trials judge them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +28,7 @@ from gemmsmith.userfile.kernels.kernel_facts import KernelFacts
 
 SIDE = 512  # rows and columns of C: more than any tile
 DEPTH = 64
+_BLOCK_S, _SEARCH_S = 2.0, 6.0  # of one core: for a block, and for the search
 _BLOCKS = (256, 128, 64, 512, 1024, 32)
 _SQUARE_BLOCKS = ((16, 16, 1), (32, 32, 1), (8, 8, 1), (32, 8, 1), (32, 4, 1))
 
@@ -74,9 +76,14 @@ def search_launches(
         return
     if any(arg.table for arg in spec.signature.arguments):
         return
-    yield from launches_by_writes(
-        spec, config, ptx, lambda geometry, block: _written(device, spec, config, geometry, block, compile_fn)
-    )
+    # A block that strides over all of C computes the whole of a large product.
+    limit, end = min(device.timeout, _BLOCK_S), time.process_time() + _SEARCH_S
+
+    def written(geometry: Geometry, block: int) -> Any:
+        device.timeout = min(limit, max(0.0, end - time.process_time()))
+        return _written(device, spec, config, geometry, block, compile_fn)
+
+    yield from launches_by_writes(spec, config, ptx, written)
 
 
 def launches_by_writes(

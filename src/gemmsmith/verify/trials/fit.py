@@ -77,7 +77,7 @@ def fit_subject(
             known=getattr(spec.geometry, "site", None) is not None and not getattr(spec.geometry, "guessed", True),
             asked=partial(asked_multiple, spec),
             said=partial(_says, spec),
-            single=_takes_single_elements(ptx, base.dtype.itemsize),
+            single=takes_single_elements(ptx, base.dtype.itemsize),
         )
         run = cache(partial(_run, runner, until=WORK.seconds + _EXPLAINING))  # some extents are asked for twice
         found = find_raggedness(run, *ragged, base, tile, edges, axes, launch)
@@ -135,7 +135,7 @@ def _says(spec: KernelSpec, axis: str, step: int) -> bool:
     return bool(told.vague) or told.multiple % step == 0
 
 
-def _takes_single_elements(ptx: str, itemsize: int) -> bool:
+def takes_single_elements(ptx: str, itemsize: int) -> bool:
     """Whether the code accesses global memory by one element of A and B at a time, or less."""
     sizes = [int(width or 1) * int(bits) // 8 for width, bits in _GLOBAL_ACCESS.findall(ptx)]
     return "cp.async" not in ptx and "wmma" not in ptx and 0 < max(sizes, default=0) <= itemsize
