@@ -293,7 +293,7 @@ STEPS = """
 __global__ void k(const float* A, const float* B, float* C, int m, int n, int k, unsigned a_bytes, int b_step) {
     int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
     if (row >= m || col >= n) return;
-    const float *a = (const float*)((const char*)A + row * a_bytes), *b = B + col;
+    const float *a = (const float*)((const char*)A + (size_t)row * a_bytes), *b = B + col;
     float s = 0;
     for (int i = 0; i < k; ++i, b += b_step / 2) s += a[i] * *b;
     C[row * n + col] = s;
