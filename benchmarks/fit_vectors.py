@@ -2,7 +2,7 @@
 
     python benchmarks/fit_vectors.py            fit, and report the fitting shapes and those that were kept out
     python benchmarks/fit_vectors.py --shipped  report the constants as they are in the package; fit nothing
-    python benchmarks/fit_vectors.py --write    fit, write the constants into src/gemmsmith/choose/tables/h200.toml, report
+    python benchmarks/fit_vectors.py --write    fit, write the constants into choose/tables/h200.toml, report
 
 The times are those of time_vectors.py. The random shapes of h200_vectors_fit.json are fitted to. All 28 shapes of
 h200_vectors.json are kept out; the sixteen fixed ones were timed in both runs, and count in neither fit.
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -184,8 +183,8 @@ def report(name: str, found: Sequence[Choice]) -> None:
           f"  whole choice, gemv at {f['gemv']}: {f['of_cublas']:.3f} of cuBLAS (lowest {f['least_of_cublas']:.3f}, "
           f"below 0.97: {f['below_cublas']}); without gemv {f['former_of_cublas']:.3f} (lowest "
           f"{f['least_former_of_cublas']:.3f}, below 0.97: {f['former_below_cublas']})\n"
-          f"  {f['of_former']:.3f} times as fast as without gemv (lowest {f['least_of_former']:.3f}, slower by more than "
-          f"3 %: {f['slower']}); {f['behind_fastest']:.1%} behind the fastest of what was timed")  # fmt: skip
+          f"  {f['of_former']:.3f} times as fast as without gemv (lowest {f['least_of_former']:.3f}, slower by more "
+          f"than 3 %: {f['slower']}); {f['behind_fastest']:.1%} behind the fastest of what was timed")  # fmt: skip
     for each in found:
         if each.whole > SLOWER * each.timed.former or each.timed.cublas < OF_CUBLAS * each.whole:
             print(f"    {each.timed.shape}: {each.whole * 1e6:.1f} us, before {each.timed.former * 1e6:.1f}, cuBLAS "
@@ -196,7 +195,8 @@ def written(text: str, costs: VectorCosts) -> str:
     """The table with these constants, in three digits."""
     for name in (*START, *OF_OTHERS):
         value = f"{getattr(costs, name):.3g}".replace("e-0", "e-").replace("e+", "e")
-        text, count = re.subn(rf"(?s)(\[vectors\]\n(?:(?!\n\[).)*?\n{name} = \{{ value = )[^,]+", rf"\g<1>{value}", text)
+        own = rf"(?s)(\[vectors\]\n(?:(?!\n\[).)*?\n{name} = \{{ value = )[^,]+"
+        text, count = re.subn(own, rf"\g<1>{value}", text)
         assert count == 1, name
     return text
 

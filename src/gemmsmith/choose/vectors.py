@@ -1,8 +1,8 @@
 """gemv for fp32 products with up to eight rows or columns: the time is that of reading the long operand.
 
-Candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. A block goes through K in rounds: what
-its threads have in flight at once. A round takes a block's latency and instructions, or the instructions of all blocks
-on its SM, or as long as DRAM needs for all SMs. Constants are an H200's (tables/h200.toml), fitted by
+Candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. A block goes through K in rounds: a
+round is what its threads have in flight at once. It takes the block's latency and instructions, or the instructions of
+all blocks on the SM, or as long as DRAM needs for all SMs. Constants are an H200's (tables/h200.toml), fitted by
 benchmarks/fit_vectors.py; ``chosen`` switches the kernel on.
 """
 
@@ -119,7 +119,8 @@ def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int
 
     def wave(count: int) -> float:
         limits = (c.round + work, ceil_div(count, usable) * work, count * read)
-        return ends + rounds * sum(each**_SHARPNESS for each in limits) ** (1 / _SHARPNESS)
+        each_round: float = sum(limit**_SHARPNESS for limit in limits) ** (1 / _SHARPNESS)
+        return ends + rounds * each_round
 
     at_once = usable * config["MIN_BLOCKS"]
     full, rest = divmod(blocks, at_once)
