@@ -26,7 +26,7 @@ def test_the_shipped_constants_on_shapes_that_were_kept_out() -> None:
 
 
 def test_a_fit_predicts_better_than_its_start() -> None:
-    shapes = fit.recorded(fit.FITTING, "random")[:10]
+    shapes = fit.recorded(fit.FITTING, "random")[:4]
 
     def error(costs: fit.VectorCosts) -> float:
         return float(np.mean([np.mean(np.log(each.predicted(costs) / each.seconds) ** 2) for each in shapes]))
