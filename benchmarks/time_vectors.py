@@ -237,7 +237,8 @@ class Run:
         self.record: dict[str, Any] = {
             "what": "gemv, today's choice and cuBLAS as torch calls it, TF32 off", "origin": "measured",
             "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "command": f"python benchmarks/time_vectors.py {options.output.name} --seed {options.seed}",
+            "command": f"python benchmarks/time_vectors.py {options.output.name} --seed {options.seed} "
+                       f"--count {options.count}",
             "verified": [], "cases": [], "not_timed": [],
         }  # fmt: skip
         if options.resume:

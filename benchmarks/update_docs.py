@@ -25,6 +25,7 @@ from doc_tables import (
     shapes,
     time_model,
     time_model_before,
+    vectors,
     worklogs,
 )
 from doc_tables.records import ROOT, load
@@ -69,6 +70,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "untuned shapes": shapes.means_table,
     "untuned kinds": shapes.kinds_table,
     "untuned fp32": shapes.fp32_kinds_table,
+    "vectors": vectors.means_table,
+    "vectors by shape": vectors.shapes_table,
     "cluster overhead": cluster.overhead_table,
     "cluster speedup": cluster.speedup_table,
     "cluster on paper": cluster.paper_table,

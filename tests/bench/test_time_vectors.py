@@ -40,7 +40,7 @@ def test_products_that_are_verified_have_every_tile_in_every_layout() -> None:
 
 def test_one_shape_that_fails_does_not_end_the_run(tmp_path: Path) -> None:
     output = tmp_path / "times.json"
-    options = argparse.Namespace(output=output, seconds=60.0, seed=1, resume=False, dry_run=True, verified=0)
+    options = argparse.Namespace(output=output, seconds=60.0, seed=1, resume=False, dry_run=True, verified=0, count=3)
     run = timing.Run(options)
     work = [(shape, timing.candidates(shape)) for shape in list(timing.fixed_shapes())[:3]]
 
@@ -58,7 +58,7 @@ def test_one_shape_that_fails_does_not_end_the_run(tmp_path: Path) -> None:
 
 def test_a_run_that_is_resumed_leaves_out_what_was_begun(tmp_path: Path) -> None:
     output = tmp_path / "times.json"
-    options = argparse.Namespace(output=output, seconds=60.0, seed=1, resume=False, dry_run=True, verified=0)
+    options = argparse.Namespace(output=output, seconds=60.0, seed=1, resume=False, dry_run=True, verified=0, count=3)
     assert timing.Run(options).begins("time one")
     options.resume = True
     again = timing.Run(options)

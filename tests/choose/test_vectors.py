@@ -59,12 +59,12 @@ def test_more_rows_and_columns_and_empty_products_are_for_other_kernels() -> Non
 
 
 def test_time_is_that_of_reading() -> None:
-    """Twice the rows take twice the time; unaligned ones, and a batch, take longer."""
+    """Twice the rows take twice the time; unaligned ones that do not run along k, and a batch, take longer."""
     one, two = (vectors.fastest(problem((m, 1, 16384)), 132) for m in (8000, 16000))
     assert one is not None
     assert two is not None
     assert 1.8 < two[1] / one[1] < 2.0
-    small = problem((600, 8, 12000))
+    small = problem((600, 8, 12000), "TN")
     times = [found[1] for found in (vectors.fastest(small, 132, where) for where in (0, 2, 1)) if found is not None]
     assert times[0] == times[1] < times[2]
     batch = vectors.fastest(small.with_(batch=10), 132)
@@ -80,6 +80,27 @@ def test_it_is_chosen_where_it_is_switched_on_and_predicted_faster(switched: int
         assert chosen((11336, 4, 28), precision=precision) != vectors.NAME  # K is less than a warp loads
     assert choose(problem((7899, 1, 13715)), "NVIDIA A100", sms=108, arch="sm_80").spec.name == "simt_best"
     assert choose(problem((7899, 1, 13715))).spec.name != vectors.NAME  # on the simulator
+
+
+@pytest.mark.parametrize(("shape", "layout", "precision", "name"), [
+    ((7899, 1, 13715), "NT", "ieee", vectors.NAME), ((1, 8192, 8192), "NN", "ieee", vectors.NAME),
+    ((1, 8192, 8192), "NN", "fp32", vectors.NAME), ((4540, 7, 14685), "NN", "ieee", vectors.NAME),
+    ((7946, 7, 8034), "TN", "fp32-fast", vectors.NAME), ((8, 6676, 868), "NN", "ieee", "simt_best"),
+    ((8, 6144, 165), "NN", "ieee", "simt_best"), ((11336, 4, 28), "NN", "ieee", "simt_best"),
+    ((13632, 5, 48), "NT", "ieee", "simt_best"), ((7, 1388, 76), "NT", "fp32", "simt_best"),
+    ((9, 8192, 8192), "NN", "ieee", "simt_best"),
+], ids=str)  # fmt: skip
+def test_the_shipped_table_chooses_what_was_faster(shape: tuple[int, int, int], layout: str, precision: str,
+                                                   name: str) -> None:  # fmt: skip
+    assert chosen(shape, layout, precision) == name
+
+
+def test_other_kernels_predictions_are_set_right_for_vectors() -> None:
+    costs = cost_data.vector_costs()
+    assert vectors.of_another("simt_best", 1e-5) == 1e-5 - costs.simt_less
+    assert vectors.of_another("simt_best", 0.0) == costs.fixed, "no time is less than a launch"
+    assert vectors.of_another("fp32_wgmma_registers", 1e-5) == 1e-5 * costs.registers_more
+    assert vectors.of_another("fp32_wgmma_bf16x6", 1e-5) == 1e-5
 
 
 def test_tuning_tries_it_where_it_is_switched_on(switched: int) -> None:

@@ -316,18 +316,18 @@ def _faster_fp32(request: Request, spec: KernelSpec) -> Choice | None:
     if request.problem.dtype != FP32 or _architecture(request) != HOPPER:
         return None
     sms, where = _sms(request), unaligned(request.problem, request.addresses) & 3
-    found = {registers.NAME: registers.fastest(request.problem, request.precision, sms, where)}
-    if vector_costs().chosen:
-        found[vectors.NAME] = vectors.fastest(request.problem, sms, where)
-    timed = [(each[1], name, each[0]) for name, each in found.items() if each is not None]
-    if not timed:
-        return None
-    seconds, name, config = min(timed, key=lambda each: each[0])
     if spec.name == simt.NAME:
-        other = simt.fastest(request.problem, sms, where, clusters=True)[1]
+        seconds = simt.fastest(request.problem, sms, where, clusters=True)[1]
     else:
-        other = split.seconds(request.problem, spec.arithmetic)
-    return Choice(rung_named(name), config, "model") if seconds < other else None
+        seconds = split.seconds(request.problem, spec.arithmetic)
+    name, config = spec.name, None
+    in_registers = registers.fastest(request.problem, request.precision, sms, where)
+    if in_registers is not None and in_registers[1] < seconds:
+        name, (config, seconds) = registers.NAME, in_registers
+    by_vectors = vectors.fastest(request.problem, sms, where) if vector_costs().chosen else None
+    if by_vectors is not None and by_vectors[1] < vectors.of_another(name, seconds):
+        name, config = vectors.NAME, by_vectors[0]
+    return None if config is None else Choice(rung_named(name), config, "model")
 
 
 def _sms(request: Request) -> int:

@@ -106,17 +106,24 @@ class NarrowCosts:
 @dataclass(frozen=True)
 class VectorCosts:
     """Constants of fp32 products with up to eight rows or columns: seconds, bytes per second. ``chosen``: 0 leaves such
-    products to the other kernels."""
+    products to the other kernels. ``simt_less`` and ``registers_more`` are of those kernels."""
 
     chosen: int
     fixed: float
     cluster: float
     block: float
     round: float
-    short: float
-    ingress: float
-    unaligned_ingress: float
+    along: float
+    across: float
+    shared: float
+    products: float
+    copy: float
+    last: float
+    sum_along: float
+    sum_across: float
     dram: float
+    simt_less: float
+    registers_more: float
 
 
 @dataclass(frozen=True)

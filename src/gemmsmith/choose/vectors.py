@@ -1,8 +1,9 @@
 """gemv for fp32 products with up to eight rows or columns: the time is that of reading the long operand.
 
-Candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. The predicted time is that of DRAM,
-or of the SM with the most blocks: either bytes that it receives, or rounds of loads, each of which takes the latency of
-DRAM. Constants are an H200's (tables/h200.toml), where ``chosen`` switches the kernel on.
+Candidates (tiles, and how many blocks divide K) ─► predicted time ─► the fastest. A block goes through K in rounds: a
+round is what its threads have in flight at once. It takes the block's latency and instructions, or the instructions of
+all blocks on the SM, or as long as DRAM needs for all SMs. Constants are an H200's (tables/h200.toml), fitted by
+benchmarks/fit_vectors.py; ``chosen`` switches the kernel on.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from gemmsmith.choose.cost_data import measured_gpu, vector_costs, wgmma_costs
+from gemmsmith.choose import registers, simt
+from gemmsmith.choose.cost_data import VectorCosts, measured_gpu, vector_costs, wgmma_costs
 from gemmsmith.kernel.config import Config
 from gemmsmith.ladder.gemv import MOST_VECTORS
 from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "gemv"
-_WARPS = 16  # on an SM, whose threads have 128 registers each
+_WARPS, _LANES = 16, 32  # warps on an SM, whose threads have 128 registers each
+_SHARPNESS = 3  # of a maximum: of two equal limits both together take a quarter longer than one
 _LEAST_DEPTH, _DEEPEST, _MOST_NUMBERS = 512, 2048, 8192  # of a k-tile of the vectors
 
 
@@ -93,27 +96,47 @@ def _menu(tile: Tile, vectors: int, swap: bool, cluster: int, depth: int) -> Con
     })  # fmt: skip
 
 
-def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int = 0) -> float:
+def predicted_seconds(problem: Problem, config: Config, sms: int, unaligned: int = 0,
+                      costs: VectorCosts | None = None) -> float:  # fmt: skip
     """Predicted time of the product: the sum of its waves of blocks."""
-    p, c, cluster = problem, vector_costs(), config["CLUSTER_K"]
+    p, c, cluster = problem, costs or vector_costs(), config["CLUSTER_K"]
     swap, long, vectors = config["BM"] < config["BN"], *sorted((config["BM"], config["BN"]), reverse=True)
+    k_major = p.trans_b if swap else not p.trans_a
+    rows = _rows_of_a_thread(config, long, k_major, bool(unaligned & (2 if swap else 1)))
     step = 128 * config["WARPS_K"] * config["LOADS"] // config["ROWS"]
+    rounds = ceil_div(ceil_div(p.k, step), cluster)
+    blocks = ceil_div(p.m, config["BM"]) * ceil_div(p.n, config["BN"]) * p.batch * cluster
     in_large_clusters = sms * wgmma_costs().sms_in_large_clusters // measured_gpu().sms
     usable = max(1, in_large_clusters if cluster > 2 else sms)
-    blocks = ceil_div(p.m, config["BM"]) * ceil_div(p.n, config["BN"]) * p.batch * cluster
-    rounds = ceil_div(ceil_div(p.k, step), cluster)
-    received = rounds * step * 4 * (long + vectors * c.short)
-    ingress = c.unaligned_ingress if unaligned & (2 if swap else 1) else c.ingress
+
+    loads = long * step / _LANES  # of a warp, 4 bytes per lane, in a block's round
+    reads = (vectors if k_major else max(1.0, vectors / 4)) / rows  # of 128 bytes of shared memory, for each of them
+    work = loads * ((c.along if k_major else c.across) + reads * c.shared + vectors * c.products)
+    work += step / _LANES * vectors * c.copy
+    ends = c.block + loads * c.last + rows * vectors * (c.sum_along if k_major else c.sum_across)
+    distinct = p.copies[swap] / p.batch  # of the long operands of a batch
+    read = 4 * long * p.k / (rounds * cluster) * distinct / c.dram
 
     def wave(count: int) -> float:
-        from_dram = _bytes(p) * count / blocks / c.dram
-        return c.block + max(from_dram, ceil_div(count, usable) * received / ingress, rounds * c.round)
+        limits = (c.round + work, ceil_div(count, usable) * work, count * read)
+        each_round: float = sum(limit**_SHARPNESS for limit in limits) ** (1 / _SHARPNESS)
+        return ends + rounds * each_round
 
     at_once = usable * config["MIN_BLOCKS"]
     full, rest = divmod(blocks, at_once)
-    return c.fixed + (c.cluster if cluster > 1 else 0.0) + full * wave(at_once) + (wave(rest) if rest else 0.0)
+    waves = (full * wave(at_once) if full else 0.0) + (wave(rest) if rest else 0.0)
+    return c.fixed + (c.cluster if cluster > 1 else 0.0) + waves
 
 
-def _bytes(problem: Problem) -> int:
-    p = problem
-    return 4 * ((p.copies[0] * p.m + p.copies[1] * p.n) * p.k + p.batch * p.m * p.n)
+def _rows_of_a_thread(config: Config, long: int, k_major: bool, unaligned: bool) -> int:
+    """Rows that a number of the short operand is multiplied by, once it is in registers."""
+    return config["ROWS"] if k_major else ceil_div(long, min(_LANES, long if unaligned else long // 4))
+
+
+def of_another(kernel: str, seconds: float, costs: VectorCosts | None = None) -> float:
+    """What another kernel takes for such a product. Its own model was fitted to larger ones: simt_best's counts too
+    much for the beginning, and that of fp32_wgmma_registers is right in the mean, but too short where it is chosen."""
+    c = costs or vector_costs()
+    if kernel == simt.NAME:
+        return max(seconds - c.simt_less, c.fixed)
+    return seconds * c.registers_more if kernel == registers.NAME else seconds
