@@ -108,3 +108,13 @@ def test_tuning_tries_it_where_it_is_switched_on(switched: int) -> None:
     names = {each.spec.name for each in fp32_candidates.fp32_candidates(p, "ieee", 132)}
     assert names == ({"simt_best", vectors.NAME} if switched else {"simt_best"})
     assert vectors.NAME in fp32_candidates.fp32_kernels("ieee", p)
+
+
+@pytest.mark.parametrize(
+    ("shape", "more"), [((4000, 1, 4000), {"batch": 2}), ((255, 2, 9000), {}), ((9000, 2, 63), {})]
+)
+def test_what_was_not_timed_goes_to_other_kernels(shape: tuple[int, int, int], more: dict[str, int]) -> None:
+    """Batches, fewer than 256 rows and K below 64, whatever is predicted for them."""
+    assert chosen(shape, **more) == "simt_best"
+    assert not vectors.is_timed(problem(shape, **more))
+    assert vectors.is_timed(problem((4000, 1, 4000)))

@@ -353,9 +353,7 @@ def test_a_wrong_kernel_whose_names_say_nothing_is_read_by_its_indices(
     assert run_command(["check", str(file), *shlex.split(SIZE), "--signature", "A,B,C,M,K,N"]) == 1
 
 
-def test_other_commands_find_open_roles_by_trying(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_commands_find_open_roles_by_trying(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine.cu").write_text(NAMED["names that say nothing"], encoding="utf-8")
     assert run_command(["run", str(tmp_path / "mine.cu"), *shlex.split(SIZE)]) == 0
     assert "found by trying: a is M, b is K, c is N" in " ".join(capsys.readouterr().err.split())

@@ -113,6 +113,17 @@ RIGHT = {
 
 # Kernel bodies with a race, and its kind.
 WRONG = {
+    "a warp that comes to the barrier of a loop less often, and ends": ("unequal-barriers", FLOATS + """
+        float sum = 0;
+        for (int i = t / 32; i < 5; i += 2) {
+            s[t] = in[i * 32 + t % 32];
+            __syncthreads();
+            sum += s[t ^ 1];
+            __syncthreads();
+        }
+        s[128 + t] = sum;
+        __syncthreads();
+        if (t < 32) out[t] = s[128 + t] + s[160 + t];"""),
     "half-word of another thread": ("read-after-write", """
         __shared__ volatile unsigned short s[64];
         s[t] = t;

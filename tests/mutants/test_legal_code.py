@@ -11,6 +11,16 @@ from gemmsmith.sim.schedule import NAMES
 
 # Kernels that people write and that are legal: threads, blocks, body.
 LEGAL = {
+    "whole warps at the barriers of two loops, equally often": (64, 1, FLOATS + """
+        float sum = 0;
+        if (t < 32) for (int i = 0; i < 4; ++i) { s[t] = in[t] * i; __syncthreads(); sum += s[t ^ 1]; __syncthreads(); }
+        else for (int i = 0; i < 4; ++i) { s[t] = in[t] + i; __syncthreads(); sum += s[t ^ 1]; __syncthreads(); }
+        out[t] = sum;"""),
+    "a warp that ends before the first barrier": (64, 1, FLOATS + """
+        if (t >= 32) return;
+        s[t] = in[t];
+        __syncthreads();
+        out[t] = s[t ^ 1];"""),
     "whole warps at two barriers": (64, 1, FLOATS + """
         s[t] = in[t];
         if (t < 32) { __syncthreads(); out[t] = s[t + 32]; }

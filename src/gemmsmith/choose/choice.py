@@ -324,7 +324,8 @@ def _faster_fp32(request: Request, spec: KernelSpec) -> Choice | None:
     in_registers = registers.fastest(request.problem, request.precision, sms, where)
     if in_registers is not None and in_registers[1] < seconds:
         name, (config, seconds) = registers.NAME, in_registers
-    by_vectors = vectors.fastest(request.problem, sms, where) if vector_costs().chosen else None
+    timed = vector_costs().chosen and vectors.is_timed(request.problem)
+    by_vectors = vectors.fastest(request.problem, sms, where) if timed else None
     if by_vectors is not None and by_vectors[1] < vectors.of_another(name, seconds):
         name, config = vectors.NAME, by_vectors[0]
     return None if config is None else Choice(rung_named(name), config, "model")

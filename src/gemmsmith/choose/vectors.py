@@ -20,6 +20,7 @@ from gemmsmith.ladder.registry import rung_named
 from gemmsmith.problem import Problem, ceil_div
 
 NAME = "gemv"
+_LEAST_LONG, _LEAST_K = 256, 64  # of the long operand: rows, and their elements
 _WARPS, _LANES = 16, 32  # warps on an SM, whose threads have 128 registers each
 _SHARPNESS = 3  # of a maximum: of two equal limits both together take a quarter longer than one
 _LEAST_DEPTH, _DEEPEST, _MOST_NUMBERS = 512, 2048, 8192  # of a k-tile of the vectors
@@ -51,6 +52,11 @@ _OF_FEW_VECTORS = (Tile(32, 4, 1, 16), Tile(16, 4, 2, 16), Tile(8, 4, 4, 8))  # 
 _ACROSS = (Tile(64, 8, 1, 8), Tile(32, 4, 1, 8), Tile(64, 8, 1, 16))  # rows do not run along k
 _ACROSS_OF_FEW_VECTORS = (Tile(128, 16, 1, 16),)
 _FEW_VECTORS, _FEW_ACROSS = 2, 4
+
+
+def is_timed(problem: Problem) -> bool:
+    """Whether products like this one were timed: batches and shorter ones were not, and go to the other kernels."""
+    return problem.batch == 1 and max(problem.m, problem.n) >= _LEAST_LONG and problem.k >= _LEAST_K
 
 
 def fastest(problem: Problem, sms: int, unaligned: int = 0) -> tuple[Config, float] | None:
