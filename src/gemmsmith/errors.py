@@ -75,7 +75,11 @@ class SeveralKernelsError(SignatureError):
 
 
 class TemplateValueError(UsageError):
-    """A kernel is a template, and nothing gives some of its parameters a value."""
+    """A kernel is a template, and nothing gives some of its parameters, ``missing``, a value."""
+
+    def __init__(self, message: str, hint: str = "", missing: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.missing = missing
 
 
 class TooLongError(UnsupportedError):

@@ -68,6 +68,7 @@ CLEAR = "if (beta == 0.0f) cudaMemset(C, 0, sizeof(float) * M * N);"
     (f"{CLEAR} else if (beta != 1.0f) scale(C, beta, M * N);", True),
     (f"if (beta != 0.0f && beta != 1.0f) return; {CLEAR}", True),
     ("scale(C, beta, M * N);", True),
+    ("", True),  # an interface that it does not serve
 ])  # fmt: skip
 def test_a_beta_that_is_only_compared(
     first: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmsmith.errors import ConfigError, UsageError
+from gemmsmith.errors import ConfigError, TemplateValueError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.renamed import replacement
 from gemmsmith.kernel.spec import KernelSpec
@@ -86,8 +86,8 @@ class FileFamily:
         names = tuple(names)
         try:
             user_kernel(self.path, self.options)  # a missing file, or one without a kernel, is the likelier mistake
-        except UsageError as error:  # a template's value may be one of those that vary
-            if not any(f"parameter {name} has no value" in error.message for name in names):
+        except TemplateValueError as error:
+            if not set(error.missing) & set(names):  # a template's value may be one of those that vary
                 raise
         parts = bundle(self.path, ())
         text = "\n".join([parts.source, *(header for _, header in parts.headers)])

@@ -47,6 +47,7 @@ def _no_value(kernel: KernelSource, missing: Sequence[TemplateParameter]) -> Tem
         f"{kernel.name} is a template, and no launch in the repository says what {names}",
         f"give {'every value' if others else 'the value'}, for example {example}; and if the kernel is not a matrix "
         f"product, run it with your own arguments: {example} --grid … --block … --args '{shown}'",
+        tuple(parameter.name for parameter in missing),
     )
 
 

@@ -161,7 +161,7 @@ def _members(kind: str, sources: Sequence[SourceFile], aliases: Mapping[str, str
     if source is None:
         return ()
     given = split_template(rest.rsplit(">", 1)[0]) if opened else []
-    if not source.class_fields[base]:
+    if not source.class_fields[base] and not source.class_bases.get(base):
         return (Field("unsigned char", (), "", NO_MEMBER),)
     names = [parameter.name for parameter in source.class_templates.get(base, ())]
     values = {**aliases, **dict(zip(names, given, strict=False))}

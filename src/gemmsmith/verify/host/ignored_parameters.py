@@ -80,7 +80,8 @@ def ignored_parameter(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
 
 
 def _compared_alone(spec: KernelSpec, site: LaunchSite) -> str:
-    """What to say of alpha or beta that the function takes, and neither passes on nor asks for a value of."""
+    """What to say of alpha or beta that the function compares with something, and passes on nowhere. One that it never
+    looks at may be there for the sake of an interface."""
     function, scope = site.frame.function, site.frame.locals
     assert function is not None
     body = words(function.body)
@@ -90,10 +91,11 @@ def _compared_alone(spec: KernelSpec, site: LaunchSite) -> str:
             continue
         asked = any(name.search(text) for text, _ in (*scope.conditions, *scope.checked))
         compared = sum(len(name.findall(text)) for text in _IF.findall(body))
-        if spec.signature.has(role) or asked or len(name.findall(body)) > compared or _is_constant(site, parameter):
+        if not compared or len(name.findall(body)) > compared or spec.signature.has(role) or asked:
             continue
-        use = "only compares it" if compared else "does not use it"
-        return f"{function.name} takes {parameter.name} and {use}, and its launch at {site.shown()} does not pass it"
+        if not _is_constant(site, parameter):
+            return (f"{function.name} takes {parameter.name} and only compares it, and its launch at {site.shown()} "
+                    "does not pass it")  # fmt: skip
     return ""
 
 
