@@ -70,8 +70,8 @@ def status_of(source: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.parametrize(("groups", "status"), [
-    ("M / 2", "whole_tiles"), ("(M + 1) / 2", "right"), ("M > 32 ? M / 2 : (M + 1) / 2", "wrong"),
-], ids=["even", "any", "any up to 32"])  # fmt: skip
+    ("M / 2", "wrong"), ("(M + 1) / 2", "right"), ("M > 32 ? M / 2 : (M + 1) / 2", "wrong"),
+], ids=["rounded down", "any", "any up to 32"])  # fmt: skip
 def test_who_takes_an_odd_number_of_rows_takes_all(
     groups: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

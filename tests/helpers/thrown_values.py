@@ -167,6 +167,11 @@ class Ended:
         return f"wrote {self.outside}" if self.outside else ""
 
 
+def _addresses() -> int:
+    """Bytes of addresses that this process has already: tests before may have reserved more than a command needs."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def run_in_child(words: list[str], folder: Path, stdout: int | None = None) -> Ended:
     """Run a command line in a fork of this process, in ``folder``, with its files beside it."""
     beside = folder.parent / f"{folder.name}-output"
@@ -197,7 +202,8 @@ def _child(words: list[str], folder: Path, beside: Path, stdout: int | None) -> 
     try:
         os.setsid()
         os.chdir(folder)
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        most = _addresses() + _MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         out = os.open(beside / "out", os.O_WRONLY | os.O_CREAT) if stdout is None else stdout
         err = os.open(beside / "err", os.O_WRONLY | os.O_CREAT)

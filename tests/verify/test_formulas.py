@@ -11,7 +11,8 @@ from gemmsmith.errors import SignatureError
 from gemmsmith.userfile.kernels.formula_kernel import formula_kernel
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.verify.formula.documented import documented
-from gemmsmith.verify.formula.judge import FormulaCheck, check_formula
+from gemmsmith.verify.formula.instances import check_formula
+from gemmsmith.verify.formula.judge import FormulaCheck
 
 KERNEL = """
 __global__ void NAME(PARAMETERS) {

@@ -8,7 +8,7 @@ from gemmsmith.compile.cache import CompileCache
 from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
-from gemmsmith.verify.formula.judge import check_formula
+from gemmsmith.verify.formula.instances import check_formula
 
 
 def formula_report(

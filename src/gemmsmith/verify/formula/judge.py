@@ -10,23 +10,21 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import GemmsmithError, LaunchError, UnknownTrialError, UsageError
 from gemmsmith.gpus import cuda_limits, largest_smem
 from gemmsmith.problem import BF16, FP16, FP64
-from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, other_instances, same_but_for_sizes
+from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
 from gemmsmith.verify.code.source_guards import threads_compare, without_loop_heads
 from gemmsmith.verify.formula.case import Case, Runner
-from gemmsmith.verify.formula.documented import Documented, documented
-from gemmsmith.verify.formula.find import SEARCH_S, Found, expected, find_formula, rooms, with_room
-from gemmsmith.verify.formula.formula import ONE, Formula
-from gemmsmith.verify.formula.takes import takes
+from gemmsmith.verify.formula.documented import Documented
+from gemmsmith.verify.formula.find import Found, expected, rooms, with_room
+from gemmsmith.verify.formula.formula import ONE
 from gemmsmith.verify.launch_check import LaunchCheck, check_launch
 from gemmsmith.verify.launch_expected import Tolerance
 from gemmsmith.verify.meaning.launch_trial import (
@@ -61,13 +59,12 @@ _FEW, _LONG_DEPTH = 17, 1057  # rows and columns of a long one
 _VECTOR_DEPTH = 20_021  # of a product with a vector, beyond any part of it that shared memory holds
 _LONGEST = 2**18  # rows or columns beyond the limit of a grid
 _WHOLE_DEPTHS = (1, 3, 5, 17)  # times the first depth
-_EXTENTS = (64, 16, 8, 32, 48, 128, 192, 256, 320, 512, 640, 1024, 2048, 4096)
 _LARGE_SCALE = 48.0  # of A: results are in the hundreds
 _LEADINGS = ((1, 2, 3, 4, 5), (3, 1, 2, 5, 4))  # in multiples of 32: any two differ
 _EXACT = {FP16: 2.0**-9, BF16: 2.0**-6, FP64: 2.0**-20}  # tolerances, relative to a result plus one
 _ROUNDINGS = 16
 _WRONG = re.compile(r"elements of [\w.]+ are wrong")
-_LONGEST_S, _BUDGET_S = 6.0, 15.0  # of one core: for a trial, and for all but the one that runs
+_LONGEST_S, BUDGET_S = 6.0, 15.0  # of one core: for a trial, and for all but the one that runs
 
 
 @dataclass
@@ -98,78 +95,8 @@ class FormulaCheck:
         return self.found.formula.text()
 
 
-def check_formula(
-    kernel: FormulaKernel, timeout: float, cache: CompileCache | None, refused: GemmsmithError, only: str = ""
-) -> FormulaCheck:  # fmt: skip
-    """The verdict, or the outcome of the trial ``only``; raises ``refused`` where no formula explains the kernel."""
-    first, others = _Subject.of(kernel, timeout, cache, SEARCH_S), other_instances(kernel)
-    share = SEARCH_S / 2 / max(1, len(others))
-    subjects = [first, *(_Subject.of(each, timeout, cache, share) for each in others)]
-    explained = next((each for each in subjects if each is not None and each.found is not None), None)
-    if explained is None or explained.found is None:
-        raise refused
-    check = FormulaCheck(explained.runner.kernel, explained.found)
-    check = _Judge(explained.runner, explained.told, check, refused, only).judged()
-    if not check.ok or only:
-        return check
-    for each in (each for each in subjects if each is not None and each is not explained):
-        judged = each.judged_like(explained, refused, len(others))
-        if judged is not None and not judged.ok:
-            return judged
-        said = "not judged" if judged is None else judged.status.replace("_", " ")
-        check.also += (f"{each.runner.kernel.entry}: {said}",)
-    return check
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """An instance of the kernel, with the formula that explains a launch of it."""
-
-    runner: Runner
-    told: Documented
-    found: Found | None
-
-    @classmethod
-    def of(cls, kernel: FormulaKernel, timeout: float, cache: CompileCache | None, seconds: float) -> _Subject | None:
-        try:
-            runner = Runner(kernel, takes(kernel), timeout, cache)
-            told = documented(kernel.text, runner.taken.extents)
-            return cls(runner, told, find_formula(runner, told, seconds))
-        except GemmsmithError:
-            return None
-
-    def judged_like(self, other: _Subject, refused: GemmsmithError, shares: int) -> FormulaCheck | None:
-        """The verdict, in a share of the seconds: by its own formula, or by that of the other where they differ in
-        sizes alone; None where it may compute something else."""
-        assert other.found is not None
-        found, kernel = self.found, self.runner.kernel
-        if found is None and same_but_for_sizes(other.runner.kernel, kernel):
-            sizes = next((each for each in self._sizes(other.found.case.sizes) if kernel.is_launched(each)), None)
-            found = None if sizes is None else replace(other.found, case=other.found.case.with_sizes(**sizes))
-        if found is None or self._of_any_size(found.formula) != other._of_any_size(other.found.formula):
-            return None
-        judge = _Judge(self.runner, self.told, FormulaCheck(kernel, found), refused, "")
-        judge.start -= _BUDGET_S * (1 - 1 / shares)
-        try:
-            return judge.judged()
-        except GemmsmithError:
-            return None
-
-    def _of_any_size(self, formula: Formula) -> Formula:
-        """The formula without the extents that its template fixes: ``skinny<1>`` and ``skinny<4>`` compute the same."""
-        return formula.with_ones(set(self.runner.kernel.integers) - set(self.runner.taken.extents) | {ONE})
-
-    def _sizes(self, base: Mapping[str, int]) -> Iterator[dict[str, int]]:
-        """Extents for which host code may launch this instance, with the integers of its template."""
-        taken, integers = self.runner.taken, self.runner.kernel.integers
-        own = {name: value for name, value in integers.items() if name not in taken.extents}
-        for name in taken.extents:
-            for extent in _EXTENTS:
-                yield {**base, **own, name: extent}
-
-
 @dataclass
-class _Judge:
+class Judge:
     runner: Runner
     told: Documented
     check: FormulaCheck
@@ -241,7 +168,7 @@ class _Judge:
         """A trial; None where host code or comments rule the sizes out, or there is no such launch."""
         runner, formula = self.runner, self.check.found.formula
         begun, work = time.process_time(), math.prod(self._shape(case)) * case.sizes["batch"]
-        if self.check.trials and (work * self.pace > _LONGEST_S or begun - self.start > _BUDGET_S):
+        if self.check.trials and (work * self.pace > _LONGEST_S or begun - self.start > BUDGET_S):
             return None
         if not (self.told.allows(case.sizes) and runner.kernel.is_launched(case.sizes)):
             return None
