@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gemmsmith.kernel.expressions import rounds_up
+from gemmsmith.userfile.host.assumed_parts import ASSUMED_PARTS, is_number_of_parts
 from gemmsmith.userfile.host.changed_values import chosen, is_known, looped
 from gemmsmith.userfile.host.cute_values import cute_call
 from gemmsmith.userfile.host.device_properties import SMS, device_property, is_number_of_blocks, is_of_device
@@ -28,17 +29,10 @@ from gemmsmith.userfile.text.parts import KernelParameter, SourceFile, TemplateP
 from gemmsmith.userfile.text.preprocessor import filled
 from gemmsmith.userfile.text.type_text import deduced
 
-ASSUMED_PARTS = 4  # of K, where the caller of a launcher chooses their number
 _ASKED = {("extent", "0"): "rows", ("extent", "1"): "cols", ("stride", "0"): "stride", ("size", "0"): "rows",
           ("size", "1"): "cols", ("size", "-2"): "rows", ("size", "-1"): "cols"}  # of views  # fmt: skip
 _VECTORS = frozenset({"array", *(f"{make}{kind}{n}" for make in ("", "make_") for kind in ("int", "uint", "longlong")
                                  for n in (2, 4))})  # fmt: skip
-# What a launcher calls the number of parts of K.
-_PARTS = re.compile(
-    r"(?:(?:wanted|max|target|desired|requested|chosen)_?)?(?:(?:n|num|number_?of|k)_?)?(?:k_?)?"
-    r"(?:splits?|parts|slices|chunks|partitions)(?:_?k)?|split_?k(?:_?(?:slices|splits|parts|factor|count|num))?",
-    re.I,
-)
 _COMMAND_LINE = re.compile(r"\bargv\b|\bgetenv\b")
 
 
@@ -97,7 +91,7 @@ class HostScope(HostObjects):
         given = variable is not None and _COMMAND_LINE.search(variable.value) is not None
         owner, _, own = name.rpartition(".")
         left = self._is_left_to_callers(owner or name) and not self.frame.locals.assigns(name)
-        return (left or given) and not changed and bool(_PARTS.fullmatch(own))
+        return (left or given) and not changed and is_number_of_parts(own)
 
     def _assumed(self, name: str) -> int:
         """Properties of the device, which host code asks the driver for; a number of parts that its callers choose."""
@@ -219,7 +213,7 @@ class HostScope(HostObjects):
         variable, is_parameter = scope.variables.get(name), self._is_parameter(name)
         if variable is not None and not (is_parameter and not variable.type):  # without a type: assigned later
             return converted(variable.type, evaluate(variable.value, self))
-        if self.frame.caller is None and is_parameter and _PARTS.fullmatch(name):
+        if self.frame.caller is None and is_parameter and is_number_of_parts(name):
             self.asked.parts = True
             return ASSUMED_PARTS  # before host code clamps it
         if (found := self._parameter(name)) is None:

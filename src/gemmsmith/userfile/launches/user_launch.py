@@ -15,11 +15,12 @@ from gemmsmith.kernel.expressions import evaluate, split
 from gemmsmith.kernel.geometry import Dim3, Geometry
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.assumed_parts import ASSUMED_PARTS
 from gemmsmith.userfile.host.device_properties import ASSUMED_SMS
 from gemmsmith.userfile.host.found_value import FoundValue
 from gemmsmith.userfile.host.host_frame import Asked, Frame, Sizes
 from gemmsmith.userfile.host.host_tensor_maps import HostMap
-from gemmsmith.userfile.host.host_values import ASSUMED_PARTS, HostScope
+from gemmsmith.userfile.host.host_values import HostScope
 from gemmsmith.userfile.host.values import evaluate_int
 from gemmsmith.userfile.kernels.kernel_facts import SAMPLE, KernelFacts, problem_sizes
 from gemmsmith.userfile.kernels.options import UserOptions

@@ -2,7 +2,7 @@
 function for any N.
 
 A grid that is rounded down does not make a kernel wrong, if sizes are multiples of the tile. They are not meant to be
-where the kernel guards the extent, and host code says that it rounds up, or takes the extent from whoever calls it.
+where the kernel guards the extent, and host code says that it rounds up, or takes the extent from its caller.
 """
 
 from __future__ import annotations
