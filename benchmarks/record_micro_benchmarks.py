@@ -30,6 +30,7 @@ WHAT = {
     "wgmma_columns": "cycles of instructions beside wgmma at full rate, by its columns and the registers they read",
     "code_loops": "cycles of loops by the length of their code, and of branches that are taken",
     "launch_gap": "microseconds of a launch in a graph beyond what its blocks do",
+    "dependent_launches": "when the second of two kernels starts, with and without programmatic dependent launch",
     "l1_sets": "cycles of loads from lines that lie a power of two apart, until L1 cannot hold them all",
     "tma_boxes": "how fast TMA loads and stores boxes",
     "shared_panels": "steps of blocks that share rows and columns of operands, from DRAM and from L2",
