@@ -66,6 +66,11 @@ class Timed:
         return RECENT if self.seed in RECENT_SEEDS else 1.0
 
     @property
+    def are_few(self) -> bool:
+        """An aligned product with few rows or columns."""
+        return not unaligned(contiguous(self.key)) and bool(np.all(self.columns[0].are_few))
+
+    @property
     def columns(self) -> tuple[Shapes, Tiles]:
         return fitting._columns(self.samples)
 

@@ -7,6 +7,8 @@
                                                the mean of an earlier fit and of this one: they err independently
     python benchmarks/fit_choice.py --networks [--trees] [--cupy]
                                                the networks too; they take minutes, with CuPy on a GPU seconds
+    python benchmarks/fit_choice.py --few-networks [--cupy]
+                                               those for few rows or columns
     python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json with the date of the
@@ -55,7 +57,7 @@ from gemmsmith.choose.fit import fit
 from gemmsmith.choose.inputs import inputs
 from gemmsmith.choose.key import ShapeKey
 from gemmsmith.choose.models import constants_of
-from gemmsmith.choose.networks import network_fields, networks_from_fields
+from gemmsmith.choose.networks import Networks, network_fields, networks_from_fields
 from gemmsmith.choose.table import Entry, table_from_text, table_text
 from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
 from gemmsmith.choose.waves import chip_of
@@ -66,6 +68,7 @@ GPU = "H200"
 CHIP = chip_of(gpu_named(GPU))
 # Of the trees: how many, how deep, how much of each is used; chosen by cross-validation on the fitting shapes.
 TREES, DEPTH, RATE, BINS, LEAST, HOLD, NEAR = 300, 5, 0.07, 24, 0.6, 0.3, 3
+FEW_NETWORKS = 4
 CLEARLY, EQUAL = 1.01, 1.005
 SHAPES_PER_TREE, FEATURES_PER_TREE = 0.7, 0.6
 
@@ -211,12 +214,23 @@ def plain(constants: Constants) -> dict[str, float]:
     return {name: getattr(constants, name) for name in CONSTANTS}
 
 
+def written_networks(name: str, networks: Networks, constants: Constants) -> Networks:
+    """Write them into the tables; they are returned with as many digits as are written."""
+    fields = network_fields(networks)
+    head = {"constants": plain(constants)} | {name: each for name, each in fields.items() if name != "networks"}
+    rows = ",\n  ".join(json.dumps(row) for row in fields["networks"])
+    text = f'{json.dumps(head)[:-1]},\n "networks": [\n  {rows}\n]}}\n'
+    (TABLES / f"h200_{name}.json").write_text(text, encoding="utf-8")
+    return networks_from_fields(fields)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pack", type=Path, nargs="+", default=[])
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--trees", action="store_true")
     parser.add_argument("--networks", action="store_true")
+    parser.add_argument("--few-networks", action="store_true")
     parser.add_argument("--cupy", action="store_true", help="fit networks on a GPU")
     parser.add_argument("--kernels", default="", help="the date of the kernels whose times are packed")
     parser.add_argument("--beside", type=Path, help="trees of an earlier fit")
@@ -251,15 +265,14 @@ def main() -> int:
             f'{{"constants": {json.dumps(plain(constants))},\n "features": {json.dumps(list(trees.features))},\n'
             f' "trees": [\n  {rows}\n]}}\n', encoding="utf-8")  # fmt: skip
         print({name: float(f"{value:.3g}") for name, value in plain(constants).items()}, f"error {found.error:.3f}")
+    module = importlib.import_module("cupy" if options.cupy else "numpy")
     if options.networks:
-        module = importlib.import_module("cupy" if options.cupy else "numpy")
-        fields = network_fields(fitted_networks(network_rows(learned, constants), arrays=module))
-        constants = replace(constants, networks=networks_from_fields(fields))
-        head = {"constants": plain(constants)} | {name: each for name, each in fields.items() if name != "networks"}
-        rows = ",\n  ".join(json.dumps(row) for row in fields["networks"])
-        (TABLES / "h200_networks.json").write_text(
-            f'{json.dumps(head)[:-1]},\n "networks": [\n  {rows}\n]}}\n', encoding="utf-8"
-        )
+        fresh = fitted_networks(network_rows(learned, constants), arrays=module)
+        constants = replace(constants, networks=written_networks("networks", fresh, constants))
+    if options.few_networks:
+        few = [each for each in learned if each.current_kernels and each.are_few]
+        fresh = fitted_networks(network_rows(few, constants), FEW_NETWORKS, module)
+        constants = replace(constants, few_networks=written_networks("few_networks", fresh, constants))
     for name, shapes in (("fitting", fitted), ("testing", tested)):
         report(f"{name}, cost model", shapes, replace(constants, trees=None))
         report(f"{name}, trees", shapes, replace(constants, networks=None))

@@ -4,9 +4,9 @@
         [--of benchmarks/results/h200_shapes.json] [--below 0.98] [--budget 300] [--seconds 60]
 
 Of the record of shapes_against_cublas.py, every shape that has less than --below of cuBLAS in bursts or sustained is
-tuned by `gemmsmith tune`, for --budget seconds in all, in a tuning file of its own. Then each is timed beside cuBLAS as
-in that record. Shapes that were picked because they lost come out better by chance when they are timed again: the record
-has the times of before beside the new ones, and shapes that tuning left as they were say how much that is.
+tuned by `gemmsmith tune`, for --budget seconds in all, in a tuning file of its own. Then each is timed beside cuBLAS
+as in that record. Shapes that were picked because they lost come out better by chance when they are timed again: the
+record has the times of before beside the new ones, and shapes that tuning left as they were say how much that is.
 """
 
 from __future__ import annotations

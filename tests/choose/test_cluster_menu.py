@@ -33,7 +33,8 @@ def test_every_configuration_is_legal_and_fits(layout: str) -> None:
             assert [name for name, _ in config] == names
             fitted = SPEC.specialize(config, problem, (256, 256, 256))
             assert SPEC.geometry(problem, fitted).smem <= LARGEST_SMEM
-            assert fitted["STORE_BOXES"] > 0 or config["SLICES"] * config["CLUSTER_K"] > 1 or out == FP32
+            from_registers = config["SLICES"] * config["CLUSTER_K"] > 1 or (config["BN"] < 64 and not config["SWAP"])
+            assert fitted["STORE_BOXES"] > 0 or from_registers or out == FP32
 
 
 @pytest.mark.parametrize("layout", ["NT", "TN"])
@@ -65,6 +66,18 @@ def test_slices_are_numbered_by_gpc(m: int, n: int, changes: dict[str, int], by_
     assert list(slices_by_gpc(shape_of(Problem(m, n, 65536, BF16, BF16)), tiles)) == [by_gpc]
     spec = SPEC.config(SLICED | changes | {"SLICE_ORDER": 2 if by_gpc else 0})
     assert SPEC.geometry(Problem(m, n, 65536, BF16, BF16), spec).pdl is not by_gpc
+
+
+@pytest.mark.parametrize(("extents", "batch", "swap"), [
+    ((5, 4096, 1024), 1, 1), ((4096, 16, 1024), 1, 0), ((17, 4096, 1024), 1, None), ((5, 4096, 1024), 2, None),
+], ids=str)  # fmt: skip
+def test_tiles_for_few_rows_are_candidates_for_them_alone(extents: tuple[int, ...], batch: int, swap: int | None
+                                                          ) -> None:  # fmt: skip
+    found = [c.config for c in ranked(Problem(*extents, BF16, BF16, batch=batch, trans_b=True), CHIP, Constants())
+             if c.spec is SPEC]  # fmt: skip
+    narrow = [c for c in found if c["BN"] == 8 or c["DEPTH"] == 2 or (c["BN"] < 64 and not c["SWAP"])]
+    assert {c["SWAP"] for c in narrow} == ({swap} if swap is not None else set())
+    assert swap is None or {c["DEPTH"] for c in narrow} == {1, 2}
 
 
 def test_only_useful_slices_are_candidates() -> None:

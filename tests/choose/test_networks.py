@@ -19,11 +19,12 @@ from gemmsmith.choose.inputs import inputs
 from gemmsmith.choose.key import alignment
 from gemmsmith.choose.models import constants_of
 from gemmsmith.choose.networks import Network, Networks, network_fields, networks_from_fields
-from gemmsmith.choose.table import shipped_networks, shipped_tables
+from gemmsmith.choose.table import shipped_few_networks, shipped_networks, shipped_tables
 from gemmsmith.choose.trees import Tree, Trees
 from gemmsmith.gpus import gpu_named
 from gemmsmith.problem import BF16, Problem
 
+SHIPPED = (shipped_networks, shipped_few_networks)
 TILES = tiles_of([LARGE, STAGED])
 TREES = Trees(("rows",), (Tree(((0, 100.0),), (0.25, 0.5)),))
 
@@ -75,21 +76,37 @@ def test_networks_count_where_rows_are_aligned_only() -> None:
         assert not np.array_equal(both, by_trees)
 
 
-def test_the_shipped_networks_belong_to_the_shipped_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("m", "batch", "are_few"), [(16, 1, True), (17, 1, False), (16, 3, False), (300, 1, False)])
+def test_few_rows_have_networks_of_their_own(m: int, batch: int, are_few: bool) -> None:
+    fitted = Constants(trees=TREES, networks=replace(NETWORKS, inputs=("rows", "log_k")))
+    own = replace(NETWORKS, inputs=("columns", "log_k"))
+    shape = shape_of(Problem(m, 4096, 1024, BF16, BF16, batch=batch, trans_b=True))
+    seconds = predicted_seconds(shape, TILES, CHIP, fitted)
+    plain = correction(shape, TILES, CHIP, fitted, seconds)
+    values = inputs(shape, TILES, CHIP, fitted, seconds, features(shape, TILES, CHIP, seconds))
+    mixed = 0.5 * plain + 0.5 * own(values)
+    assert not np.array_equal(mixed, plain)
+    found = correction(shape, TILES, CHIP, replace(fitted, few_networks=own), seconds)
+    assert np.array_equal(found, mixed if are_few else plain)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_the_shipped_networks_belong_to_the_shipped_constants(few: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     forget()
-    h200, found = gpu_named("H200"), shipped_networks("H200")
+    name, h200, found = "few_networks" if few else "networks", gpu_named("H200"), SHIPPED[few]("H200")
     assert found is not None
-    assert constants_of(h200).networks is found[1]
+    assert getattr(constants_of(h200), name) is found[1]
     other = replace(shipped_tables()[0], model=replace(shipped_tables()[0].model, constants=Constants(dram=2e12)))
     monkeypatch.setattr(tables, "shipped_tables", replaced := lambda: (other,))
     replaced.cache_clear = lambda: None  # type: ignore[attr-defined]
     constants_of.cache_clear()
-    assert constants_of(h200).networks is None, "they were fitted with other constants"
+    assert getattr(constants_of(h200), name) is None, "they were fitted with other constants"
     constants_of.cache_clear()
 
 
-def test_the_shipped_networks_are_asked_what_inputs_answer() -> None:
-    found = shipped_networks("H200")
+@pytest.mark.parametrize("few", [False, True])
+def test_the_shipped_networks_are_asked_what_inputs_answer(few: bool) -> None:
+    found = SHIPPED[few]("H200")
     assert found is not None
     problem = Problem(300, 4096, 14336, BF16, BF16, trans_b=True)
     shape = shape_of(problem, alignment(problem))

@@ -17,6 +17,7 @@ from gemmsmith.choose.cluster_menu import NAME as CLUSTER_NAME
 from gemmsmith.choose.cluster_menu import (
     cluster_configs,
     is_cluster_menu,
+    narrow_configs,
     one_wave_of_parts,
     slices_by_gpc,
     useful_slices,
@@ -95,12 +96,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Menu:
-    """All configurations of a kernel that are worth considering, also as columns."""
+    """All configurations of a kernel that are worth considering, also as columns. ``for_few`` are considered for few
+    rows or columns alone."""
 
     spec: KernelSpec
     configs: tuple[Config, ...]
     tiles: Tiles
     deterministic: NDArray[np.bool_]
+    for_few: NDArray[np.bool_]
 
 
 def hopper_specs() -> tuple[KernelSpec, ...]:
@@ -172,6 +175,7 @@ def useful_tiles(each: Menu, shape: Shapes, chip: Chip, deterministic: bool) -> 
     useful = (each.deterministic | (not deterministic)) & each.tiles.saves_a_copy(shape)
     useful &= stored_along_rows(shape, each.tiles) & read_in_place(shape, each.tiles)
     useful &= stored_in_wide_boxes(shape, each.tiles) & worth_eight(shape, each.tiles)
+    useful &= ~each.for_few | (shape.are_few & (each.tiles.swap == (shape.m < shape.n)))
     index = np.flatnonzero(useful)
     tiles = each.tiles.at(index)
     slices = useful_slices(shape, tiles, chip)
@@ -243,12 +247,17 @@ def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
 def menu(spec: KernelSpec, layout: str) -> Menu:
     """Of the problem, only the layout affects legality: MN-major k-tiles may need more shared memory."""
     legal = {p.name: p.legal for p in spec.parameters}
+    few: list[Config] = []
     if spec.name == CLUSTER_NAME and is_cluster_menu(legal):
-        configs = tuple(Config(tuple(each.items())) for each in cluster_configs(layout, legal["STAGES"]))
+        configs = [Config(tuple(each.items())) for each in cluster_configs(layout, legal["STAGES"])]
+        few = [Config(tuple(each.items())) for each in narrow_configs(layout, legal["STAGES"])]
+        few = [config for config in few if config not in set(configs)]
     else:
-        configs = tuple(_configs(spec, layout))
+        configs = list(_configs(spec, layout))
+    configs += few
+    for_few = np.arange(len(configs)) >= len(configs) - len(few)
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout), reproducible)
+    return Menu(spec, tuple(configs), tiles_of([dict(config) for config in configs], layout), reproducible, for_few)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:

@@ -7,6 +7,7 @@ outputs. The number of slices of K depends on the problem: ``useful_slices``; so
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -35,6 +36,8 @@ _LEAST_STAGES_TO_SEND = 5  # with fewer, what sending saves is lost to waiting f
 _LARGEST_CLUSTER = 8
 _LEAST_PARTED = 64 * 64  # outputs of a tile whose K is divided in a cluster
 _LEAST_OUTPUTS = 64 * 32  # of a tile
+_NARROW = (8, 16)  # columns of tiles for few rows or columns
+_CLUSTERS_OF_NARROW = ((1, 1), (2, 1), (4, 1))
 _GROUPED_OUTPUTS = 128 * 128  # of a tile with several orders
 _TAIL = 128
 _MOST_SLICES = 16
@@ -82,6 +85,24 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
                 yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
                        "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
                        "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
+
+
+def narrow_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
+    """The same for few rows or columns (``Shapes.are_few``), in tiles that are hardly wider: as many rows of the long
+    operand in flight as shared memory holds, in stages of one or two k-tiles."""
+    for swap, (rows, consumers, _), width in itertools.product((0, 1), _ROWS, _NARROW):
+        if not swap and width % 16:
+            continue  # not legal
+        k_major = layout[0] == "N" if swap else layout[1] == "T"
+        staging = consumers * 128 * width if swap else 0
+        mode = {"STORE_MODE": TMA, "STORE_BOXES": 1} if swap else {"STORE_MODE": DIRECT, "STORE_BOXES": 0}
+        for cluster, depth in itertools.product(_CLUSTERS_OF_NARROW, (1, 2)):
+            stage = depth * BOX_ROW * (rows + (width if k_major else BOX)) + 16
+            stages = [n for n in legal_stages if n * stage <= architecture(90).smem_per_block - staging - 16]
+            yield {"BM": rows, "BN": width, "STAGES": max(stages), "CONSUMERS": consumers,
+                   "CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1], "GROUP": _ONE_GROUP.get(cluster, 8), **mode,
+                   "TAIL_BN": 0, "SWAP": swap, "SLICES": 1, "CLUSTER_K": 1, "DEPTH": depth, "SEND": 0,
+                   "SLICE_ORDER": 0}  # fmt: skip
 
 
 def has_one_order(rows: int, width: int) -> bool:

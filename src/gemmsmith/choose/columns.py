@@ -23,6 +23,7 @@ from gemmsmith.ladder.families.hopper_store import (
 from gemmsmith.problem import BF16, FP32, Problem
 
 Column = NDArray[np.float64]
+FEW = 16  # rows or columns, for which there are tiles and corrections of their own
 _MANY_STORES = 8  # for 64 columns: above this a launch may give up a stage
 _SAMPLE, _ALIGNED = 1024, (256, 256, 256)
 
@@ -48,6 +49,11 @@ class Shapes:
     half_aligned_b: Any = 0.0
     mn_major_a: Any = 0.0
     mn_major_b: Any = 0.0
+
+    @property
+    def are_few(self) -> Any:
+        """Whether a single product has up to ``FEW`` rows or columns."""
+        return (np.minimum(self.m, self.n) <= FEW) & (np.asarray(self.batch) == 1)
 
 
 @dataclass(frozen=True)

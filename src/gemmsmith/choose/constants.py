@@ -43,9 +43,10 @@ class Constants:
     drain: float = _estimate("drain")
     trees: Trees | None = None  # corrections, not constants; None where none were fitted
     networks: Networks | None = None
+    few_networks: Networks | None = None
 
 
-_CORRECTIONS = ("trees", "networks")
+_CORRECTIONS = ("trees", "networks", "few_networks")
 CONSTANTS = tuple(each.name for each in fields(Constants) if each.name not in _CORRECTIONS)
 
 

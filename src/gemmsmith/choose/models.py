@@ -67,15 +67,16 @@ def shipped_shapes(gpu: str) -> Winners:
 
 def forget_models() -> None:
     """Read tables and tuning file again."""
-    for cached in (shipped.shipped_tables, shipped.shipped_trees, shipped.shipped_networks, tuning_file.tuned,
-                   hopper_model, constants_of):  # fmt: skip
+    for cached in (shipped.shipped_tables, shipped.shipped_trees, shipped.shipped_networks,
+                   shipped.shipped_few_networks, tuning_file.tuned, hopper_model, constants_of):  # fmt: skip
         cached.cache_clear()
 
 
 def _corrected(constants: Constants, gpu: GPU) -> Constants:
     """With the shipped trees and networks, where they were fitted with these constants."""
     try:
-        trees, networks = shipped.shipped_trees(gpu.name), shipped.shipped_networks(gpu.name)
+        trees = shipped.shipped_trees(gpu.name)
+        networks, few = shipped.shipped_networks(gpu.name), shipped.shipped_few_networks(gpu.name)
     except (UsageError, OSError) as error:
         warnings.warn(f"the cost model is not corrected: {error}", RuntimeWarning, stacklevel=2)
         return constants
@@ -83,6 +84,7 @@ def _corrected(constants: Constants, gpu: GPU) -> Constants:
         constants,
         trees=trees[1] if trees is not None and trees[0] == constants else None,
         networks=networks[1] if networks is not None and networks[0] == constants else None,
+        few_networks=few[1] if few is not None and few[0] == constants else None,
     )
 
 

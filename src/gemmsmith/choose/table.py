@@ -163,6 +163,12 @@ def shipped_networks(gpu: str) -> tuple[Constants, Networks] | None:
     return _shipped(gpu, "networks", networks_from_fields)
 
 
+@cache
+def shipped_few_networks(gpu: str) -> tuple[Constants, Networks] | None:
+    """The same of tables/h200_few_networks.json: for few rows or columns."""
+    return _shipped(gpu, "few_networks", networks_from_fields)
+
+
 def _shipped(gpu: str, what: str, read: Callable[[Mapping[str, Any]], _Found]) -> tuple[Constants, _Found] | None:
     file = files("gemmsmith.choose").joinpath("tables", f"{gpu.lower()}_{what}.json")
     if not file.is_file():
