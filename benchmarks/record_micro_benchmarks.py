@@ -29,6 +29,7 @@ WHAT = {
     "code_fetch": "cycles of straight-line code that runs for the first time in a launch, and for the second",
     "wgmma_columns": "cycles of instructions beside wgmma at full rate, by its columns and the registers they read",
     "code_loops": "cycles of loops by the length of their code, and of branches that are taken",
+    "cold_code": "code that an SM runs for the first time since another kernel ran, straight on or with jumps",
     "launch_gap": "microseconds of a launch in a graph beyond what its blocks do",
     "dependent_launches": "when the second of two kernels starts, with and without programmatic dependent launch",
     "l1_sets": "cycles of loads from lines that lie a power of two apart, until L1 cannot hold them all",

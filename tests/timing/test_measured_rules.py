@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from gemmsmith.explain.timing.predict import Predictor
 from gemmsmith.gpus import gpu_named
+from gemmsmith.ladder.registry import rung_named
 from gemmsmith.sim.sass.reader import read_instruction
 from gemmsmith.sim.timing.memory_path import Memory, MemoryPath
 from gemmsmith.sim.timing.outcome import Outcome
@@ -192,6 +194,40 @@ def test_products_of_pairs_issue_as_measured(what: str, texts: tuple[str, ...], 
     rows = [row for row in recorded("h200_half_products.json") if row["what"] == what]
     measured = next(row["cycles"] for row in rows if row["warps"] == 16)
     assert issued_by_one_warp(*texts) / products == pytest.approx(measured, rel=0.13)
+
+
+def test_a_product_of_pairs_waits_for_both_halves_of_the_fma_pipe() -> None:
+    """As two FFMA take one half each, and it takes both (``mixed``): 4 cycles with one FFMA, 5 with two."""
+    pair, single = "HADD2 R4, R4, R8", "FFMA R5, R10, R11, R5"
+    assert issued_by_one_warp(pair, single) == pytest.approx(4, abs=0.1)
+    assert issued_by_one_warp(pair, single, single) == pytest.approx(5, abs=0.1)
+    assert issued_by_one_warp(pair, pair, single, single) == pytest.approx(7, abs=0.1)
+
+
+def launches(kernel: str, pdl: bool) -> list[dict[str, Any]]:
+    """Products of a rung with cold operands, with PDL or without."""
+    record = json.loads((RESULTS / "h200_dependent_launches.json").read_text(encoding="utf-8"))
+    return [row for row in record["products"] if (row["kernel"], row["pdl"], row["cold"]) == (kernel, pdl, True)]
+
+
+def test_a_dependent_launch_goes_on_as_soon_after_the_one_before_it_as_measured() -> None:
+    for kernel in ("fp32_wgmma_registers", "fp32_wgmma_bf16x6"):
+        for row in launches(kernel, pdl=True):
+            before, after = row["launches"]
+            assert (after["waited"][0] - before["end"][2]) / 1e3 == pytest.approx(MODEL.dependent_us, abs=0.06)
+
+
+def test_launches_before_a_kernel_take_what_was_measured() -> None:
+    for row in launches("fp32_tensor_fp16x3", pdl=True):
+        spec = rung_named(row["kernel"])
+        predictor = Predictor(spec, spec.config(), spec.problem(row["m"], row["n"], row["k"]), gpu_named("H200"))
+        clear, split = (predictor._prologue(each, 1980.0).us for each in predictor.plan.prologue)
+        *_, last, returned, kernel = row["launches"]
+        measured = row["stamped_us"] + last["end"][2] / 1e3
+        assert clear + split == pytest.approx(measured, rel=0.05)
+        gap = MODEL.launch_us + MODEL.drain_us
+        assert MODEL.returned_us + gap == pytest.approx((kernel["begin"][0] - last["end"][2]) / 1e3, rel=0.08)
+        assert returned["kernel"] == "fp32_tensor_bf16x6"
 
 
 def bulk_copies(size: int, warps: int, busy: int = 1) -> float:

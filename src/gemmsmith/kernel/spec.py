@@ -67,6 +67,7 @@ class KernelSpec:
     prologue            all launches before the kernel, in place of the four above (prologue/build.py)
     tensor_maps         for the problem after the prologue, with the leading dimensions and strides of the copies; its K
                         is at least 1, as a map has no empty dimension
+    made_for            M, N and K of products that a rung is made for, where cubes are not: `climb` compares it there
     small               changes of the default that make the kernel cheap to simulate, with every part of it in use:
                         several warps, several k-tiles, several outputs per thread
     """
@@ -81,6 +82,7 @@ class KernelSpec:
     constraints: tuple[Constraint, ...] = ()
     presets: tuple[Preset, ...] = ()
     small: tuple[tuple[str, int], ...] = ()
+    made_for: tuple[tuple[int, int, int], ...] = ()
     dtypes: tuple[DType, ...] = (FP32,)
     out_dtypes: tuple[DType, ...] = (FP32,)
     layouts: tuple[str, ...] = ("NN",)

@@ -90,6 +90,7 @@ SPEC = make_rung(
         preset("8-rows", BM=8, BN=64, ROWS=8),
         preset("few-outputs", BM=4, BN=16, BK=1024, ROWS=4, WARPS_K=2, CLUSTER_K=4),
     ),
+    made_for=((1, 8192, 8192), (1984, 3, 10436)),
     small={"BM": 8, "BN": 2, "BK": 256, "ROWS": 4, "WARPS_K": 2, "LOADS": 4},
     constraints=(
         Requires(

@@ -69,6 +69,7 @@ SPEC = hopper.rung(
     __name__,
     summary="blocks of a cluster divide K and add up through distributed shared memory",
     teaches="small and deep products: enough blocks for all SMs, summed in a fixed order",
+    made_for=((256, 256, 16384), (512, 512, 16384)),
     parameters=(
         *block_tile(64, 32, tuple(range(16, 257, 8)), tuple(range(16, 257, 16))),
         hopper.stages(8, (2, 3, 4, 5, 6, 7, 8, 10, 12)),

@@ -15,6 +15,7 @@ SPEC = hopper.rung(
     __name__,
     summary="Stream-K: the last wave's tiles are divided along K",
     teaches="equal work for all SMs, at the cost of partial sums through global memory",
+    made_for=((3072, 2304, 4096), (4608, 2304, 8192), (8448, 2048, 4096)),
     parameters=(
         *hopper.block_tile(256, 192),
         hopper.stages(3),

@@ -33,6 +33,7 @@ from gemmsmith.report.header_comment import changed_from
 from gemmsmith.report.owners import Owners, find_owners
 from gemmsmith.report.report_model import Rung
 from gemmsmith.run.device import Device
+from gemmsmith.store.made_for import made_for
 from gemmsmith.verify.harness import CompileFn, affordable_mode, verify_launch
 from gemmsmith.verify.verdict import Verdict
 
@@ -177,5 +178,5 @@ def _rung(step: CollectedRung, gpu: GPU) -> Rung:
         trusted=step.ok if step.verdicts else None, verified="\n".join(failed) or correct,
         loop=tuple(i.text for i in loop.instructions) if loop is not None else (), tensor_cores=spec.tensor_cores,
         arithmetic=spec.arithmetic, owners=step.owners, animation=step.animation, wgmma=spec.arch_specific >= 90,
-        time=time_of(step, gpu),
+        time=time_of(step, gpu), made_for=made_for(spec.name),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gemmsmith.report.charts.words import sentence
+from gemmsmith.report.charts.words import sentence, short, size_of
 from gemmsmith.report.report_model import ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds
 
@@ -16,9 +16,13 @@ def reason(rung: Rung, model: ReportModel, speeds: Speeds) -> str:
     """The largest reason for the step, from timings if both rungs were timed, else from the model; '' if unknown.
 
     A rung that is not faster says so first. If the model contradicts the timings, or there is no model of the rung,
-    the rung's own idea replaces the model's reason.
+    the rung's own idea replaces the model's reason. A rung that is not made for cubes is compared at its own shapes.
     """
     before = next((r for r in model.rungs if r.name == rung.before), None)
+    if own := at_own_shapes(rung):
+        pair = _timed(rung, before, model, speeds) if before is not None else None
+        here = f" At {_size(model)} it is {_step(*pair, before)}." if before is not None and pair is not None else ""
+        return f"{own}{here} {_idea(rung)}"
     if not rung.why:
         pair = _timed(rung, before, model, speeds) if before is not None else None
         return f"{_step(*pair, before)}. {_idea(rung)}" if before is not None and pair is not None else ""
@@ -36,6 +40,17 @@ def reason(rung: Rung, model: ReportModel, speeds: Speeds) -> str:
     if unexplained:
         return f"{step}. {unexplained} {_idea(rung)}"
     return largest if _direction(pair[0].tflops / pair[1].tflops) > 0 else f"{step}. {largest}"
+
+
+def at_own_shapes(rung: Rung) -> str:
+    """How fast a rung is beside the one before it at shapes that it is made for, as recorded; '' for most rungs."""
+    mine = [each for each in rung.made_for if each.before == rung.before]
+    if not mine:
+        return ""
+    first, *more = (f"{each.ratio:.2f} {{}}at {size_of(each.m, each.n, each.k)} ({short(each.us)} vs "
+                    f"{short(each.before_us)} µs)" for each in mine)  # fmt: skip
+    told = ", ".join((first.format(f"times as fast as {rung.before} "), *(each.format("") for each in more)))
+    return f"{told}; recorded on {mine[0].gpu}, at shapes that it is made for."
 
 
 def contradiction(rung: Rung, model: ReportModel, speeds: Speeds) -> str:
@@ -61,6 +76,10 @@ def _step(here: Speed, there: Speed, before: Rung) -> str:
 def _idea(rung: Rung) -> str:
     idea = rung.teaches or rung.summary
     return sentence(f"the idea: {idea}") if idea else ""
+
+
+def _size(model: ReportModel) -> str:
+    return size_of(model.problem.m, model.problem.n, model.problem.k)
 
 
 def _direction(ratio: float) -> int:

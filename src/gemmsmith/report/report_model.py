@@ -28,6 +28,7 @@ from gemmsmith.gpus import GPU
 from gemmsmith.kernel.geometry import Geometry
 from gemmsmith.problem import Problem
 from gemmsmith.report.owners import Owners
+from gemmsmith.store.made_for import MadeFor
 from gemmsmith.store.published import Published
 from gemmsmith.store.results import Machine, Run
 from gemmsmith.store.tuned_choice import ChoiceRecord
@@ -55,6 +56,7 @@ class Rung:
     owners     which thread writes which outputs of block 0; None if the simulator does not run it
     animation  the step's idea as a small animation: HTML that the page shows between the idea and the drawings
     time       the cycle model's time and reasons, predicted in this run or recorded; None where there are none
+    made_for   it and the rung before at shapes that it is made for, timed on another machine
     wgmma      whether it uses instructions of one architecture alone, as Hopper's wgmma
     """
 
@@ -84,6 +86,7 @@ class Rung:
     owners: Owners | None = None
     wgmma: bool = False
     time: TimeSummary | None = None
+    made_for: tuple[MadeFor, ...] = ()
     animation: Markup = Markup("")  # noqa: RUF009
 
 

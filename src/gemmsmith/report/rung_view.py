@@ -27,7 +27,7 @@ from gemmsmith.report.figures.step import counters_that_moved, speed_step
 from gemmsmith.report.header_comment import HeaderComment, read_header_comment
 from gemmsmith.report.highlight import highlight
 from gemmsmith.report.narrative import Narrative, narrative
-from gemmsmith.report.reasons import contradiction, reason
+from gemmsmith.report.reasons import at_own_shapes, contradiction, reason
 from gemmsmith.report.report_model import COMPILER, ReportModel, Rung
 from gemmsmith.report.speeds import Speed, Speeds, headline
 
@@ -85,6 +85,7 @@ class RungView:
     faster: str
     reason: str
     contradiction: str
+    own_shapes: str
     changes: tuple[Changes, ...]
     resources: tuple[Fact, ...]
     sizes: Chart | None
@@ -121,7 +122,8 @@ def view_rung(model: ReportModel, speeds: Speeds, at: int, links: Mapping[str, s
     return RungView(
         rung=rung, anchor=anchor, header=header, speed=speed, facts=_facts(model, speeds, rung, speed, compared),
         faster=_faster(model, speeds, rung, speed, compared), reason=reason(rung, model, speeds),
-        contradiction=contradiction(rung, model, speeds), changes=_changes(rung.changes),
+        contradiction=contradiction(rung, model, speeds), own_shapes=at_own_shapes(rung),
+        changes=_changes(rung.changes),
         resources=_resources(rung, model), sizes=rung_over_size(model, speeds, rung, compared, f"{anchor}-sizes"),
         bound=bounds(rung, anchor), steps=tuple(occupancy_steps(rung, model, anchor)),
         counted=counted, listing=listing, header_text="\n".join(rung.source.splitlines()[: header.lines]),

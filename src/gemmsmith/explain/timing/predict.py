@@ -125,9 +125,13 @@ class Predictor(Rounds):
         blocks = self.blocks + sum(other.blocks for other in self.others)
         if blocks > self.sms * self.resident:
             kernel_us = max(kernel_us, self.model.launch_us + blocks * self.model.block_us)
+        before = [*self.plan.prologue, *self.plan.fallback]
+        if self._depends_on(before):
+            kernel_us -= self.model.launch_us + self.model.drain_us - self.model.dependent_us
         main = LaunchTime(self.spec.name, blocks, self.resident, cycles, kernel_us, tuple(rounds))
         others = [self._prologue(each, clock) for each in self.plan.prologue]
-        others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0, self.model.launch_us + 0.5)
+        others += [LaunchTime(e.spec.name, e.geometry.blocks, 0, 0.0,
+                              self.model.launch_us + 0.5 if e.geometry.pdl else self.model.returned_us)
                    for e in self.plan.fallback]  # fmt: skip
         us = sum(each.us for each in (*others, main))
         low, high = errors_of(kind_of(self.program), self.gpu)
@@ -218,6 +222,11 @@ class Predictor(Rounds):
         slope = (high - low) / (self.samples[-1].k - self.samples[0].k) if deeper else 0.0
         return (high + slope * deeper) * self.longer * self.blocks + others
 
+    def _depends_on(self, before: Sequence[PlannedLaunch]) -> bool:
+        """Whether the kernel's blocks are there when the launch before ends: PDL, and that launch is not too short."""
+        last = before[-1].spec.name if before else ""
+        return self.plan.kernel.geometry.pdl and self.gpu.arch >= 90 and last not in ("", "zero_workspace")
+
     def _prologue(self, launch: PlannedLaunch, clock: float) -> LaunchTime:
         """Launches before the kernel read and write operands once: by bandwidth."""
         nbytes = 0.0
@@ -228,6 +237,7 @@ class Predictor(Rounds):
                 (self.problem.m + self.problem.n) * self.problem.k * (width + (2 * copies if copies > 1 else width))
             )
         us = self.model.launch_us + 1.0 + nbytes / (0.8 * self.gpu.dram_gbs * self.model.dram_share * 1e3)
+        us += self.model.line_reduction_us if "fp16" in launch.spec.name else 0.0
         return LaunchTime(launch.spec.name, launch.geometry.blocks, 0, us * clock, us)
 
 

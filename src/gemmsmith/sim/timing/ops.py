@@ -8,7 +8,7 @@ from gemmsmith.sim.timing.parameters import SmParameters
 from gemmsmith.sim.timing.table import Kind, Row, Unit
 
 # How the unit of an instruction says whether it can take one.
-ALWAYS, ONE, EITHER, QUEUE, GROUP = range(5)
+ALWAYS, ONE, EITHER, QUEUE, GROUP, BOTH = range(6)
 Op = tuple[int, int, float, int, int, int, tuple[int, ...], bool, list[float], int, int, SharedOp | None, float]
 """(how, unit, busy, even, odd, stall, wait, plain, stalls so far, even alone, odd alone, shared, hold)
 
@@ -25,7 +25,9 @@ def op_of(row: Row, tally: list[float], model: SmParameters, memory: Memory, wat
         how = ALWAYS
     elif unit == Unit.FMA:
         how = ONE if model.fma_halves == 1 else EITHER
-    elif unit == Unit.FMA_HEAVY or unit == Unit.HALF:
+    elif unit == Unit.HALF:
+        unit, how = FMA, ONE if model.fma_halves == 1 else BOTH
+    elif unit == Unit.FMA_HEAVY:
         unit = FMA
     elif unit == Unit.MIO:
         how = QUEUE

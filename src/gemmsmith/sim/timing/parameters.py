@@ -126,6 +126,9 @@ class GpuParameters:
 
     ``drain_us``: from the end of the last block until what it stored has been written.
 
+    ``dependent_us``: from the end of a launch until a dependent one goes on, ``line_reduction_us``: what reductions over
+    lines add to a launch of a prologue, ``returned_us``: a launch whose blocks return at once.
+
     ``l2_kept``: the share of L2 that stays while other data are read.
 
     ``large_cluster_sms``: SMs that clusters of four or more can use; 0: all.
@@ -137,6 +140,9 @@ class GpuParameters:
     l2_kept: float
     launch_us: float
     drain_us: float
+    dependent_us: float
+    line_reduction_us: float
+    returned_us: float
     block_us: float
     turnover: float
     cluster_launch_us: float

@@ -31,7 +31,7 @@ from gemmsmith.sim.timing.effects import (
     SharedOp,
 )
 from gemmsmith.sim.timing.memory_path import AllSent, Memory
-from gemmsmith.sim.timing.ops import ALWAYS, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
+from gemmsmith.sim.timing.ops import ALWAYS, BOTH, EITHER, GROUP, NOTHING, ONE, QUEUE, Op, op_of
 from gemmsmith.sim.timing.outcome import (
     LONG,
     MEMBAR,
@@ -253,6 +253,8 @@ class Sm(PlainIssue):
             return units[op[1]]
         if how == EITHER:
             return min(units[FMA], units[LITE])
+        if how == BOTH:
+            return max(units[FMA], units[LITE])
         return units[TENSOR] - op[2] if how == GROUP else now
 
     # -- one instruction --------------------------------------------------------------------------
