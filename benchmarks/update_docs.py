@@ -69,6 +69,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "time model steps": time_model.steps_text,
     "time model stalls": time_model.stalls_table,
     "untuned shapes": shapes.means_table,
+    "tuned shapes": shapes.tuned_table,
     "untuned kinds": shapes.kinds_table,
     "untuned fp32": shapes.fp32_kinds_table,
     "vectors": vectors.means_table,
