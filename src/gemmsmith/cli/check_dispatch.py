@@ -14,10 +14,11 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 
+from gemmsmith.cli.check_instance_formula import WrongInstanceError, instance_report
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.other_formula import applies_object
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.errors import GemmsmithError, TimeLimitError
+from gemmsmith.errors import GemmsmithError, TimeLimitError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
@@ -112,11 +113,11 @@ def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check
         except TimeLimitError:
             raise
         except GemmsmithError as error:
-            lines.append(f"its host code also launches it with {named}, which is not judged: {error.message}")
+            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, error))
             continue
         if not other.ok and applies_object(other.spec) and not is_hazard(other.verdicts[-1][1]):
-            lines.append(f"its host code also launches {other.entry}, which is not judged: its function object may be "
-                         "meant to change the result")  # fmt: skip
+            error = UsageError("its function object may be meant to change the result")
+            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, error))
             continue
         if not other.ok:
             _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")
@@ -126,6 +127,17 @@ def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check
         lines.append(f"its host code also launches {other.entry}, which is judged too{limit}")
     _add(report, *lines)
     return _with_flag_ignored(passed) or report
+
+
+def _judged_as_formula(asked: Asked, values: Pairs, own: Pairs, named: str, error: GemmsmithError) -> str:
+    """What to say of an instantiation that is no plain product; raises the verdict if it is wrong as a formula."""
+    judged = instance_report(asked, values, own, error) if isinstance(error, UsageError) else None
+    if judged is None:
+        return f"its host code also launches it with {named}, which is not judged: {error.message}"
+    if not judged.ok:
+        raise WrongInstanceError(judged)
+    limit = "" if judged.check.status in _RIGHT else f": {judged.check.status}"
+    return f"its host code also launches {judged.entry}, which is judged too, as {judged.check.formula}{limit}"
 
 
 def _values_of(spec: KernelSpec) -> Pairs:

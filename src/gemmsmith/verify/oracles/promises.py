@@ -39,7 +39,8 @@ _UNREAD = re.compile(
 )
 _NAN = r"\bNaNs?\b"
 _KEPT = r"(?:propagat|preserv|kept\b|survive|pass(?:es|ed)?\s+through|stays?\s+NaN)"
-_NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}", re.I)
+_GIVES = r"\b(?:gives?|yields?|produces?|results?\s+in|becomes?|stays?|in,?)\b"
+_NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}|{_NAN}[^.;]*{_GIVES}[^.;]*{_NAN}", re.I)
 # Two parts of bf16 have 16 bits: no such name.
 _PARTS = re.compile(
     r"(?<![a-z0-9])(?:3x_?tf32|tf32_?x_?3|[69]x_?bf16|bf16_?x_?[69]|[23]x_?fp16|fp16_?x_?[23])(?!\d)"
@@ -86,7 +87,16 @@ def leaves_c_unread(spec: KernelSpec) -> bool:
 
 def keeps_nan(spec: KernelSpec) -> bool:
     """Whether it is promised that NaN propagates, through an activation too."""
-    said = (each for each in re.split(r"[.;:]", _comments(spec)) if not _MISSING.search(each))
+    return _says_nan_is_kept(_comments(spec))
+
+
+def says_nan_is_kept(code: str, kernel: KernelSource) -> bool:
+    """The same of a kernel that a formula describes."""
+    return _says_nan_is_kept(_own_comments(code, kernel))
+
+
+def _says_nan_is_kept(comments: str) -> bool:
+    said = (each for each in re.split(r"[.;:]", comments) if not _MISSING.search(each))
     return any(_NANS.search(each) for each in said)
 
 
