@@ -62,6 +62,12 @@ _NO_MULTIPLE = re.compile(
     re.I,
 )
 _NO_ALIGNMENT = re.compile(r"\b(?:no|without)\s+(?:\w+\s+)?(?:alignment|padding|multiples?|restrictions?)\b[^,]*", re.I)
+_BATCHES = r"(?:batch(?:es)?|products|matrices|problems|gemms|heads)\b"
+_ANY_BATCH = re.compile(
+    rf"\b(?:any|arbitrary|unlimited)\s+(?:number\s+of\s+(?:\w+\s+)?)?{_BATCHES}"
+    rf"|\bbatch\w*\s+(?:\w+\s+){{0,2}}(?:is|are|may\s+be|can\s+be)\s+(?:arbitrary|anything|unlimited|unrestricted)",
+    re.I,
+)
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
@@ -83,6 +89,13 @@ def keeps_float(spec: KernelSpec) -> bool:
 def leaves_c_unread(spec: KernelSpec) -> bool:
     """Whether it is promised that C may hold anything where beta is 0."""
     return spec.signature.has("beta") and _UNREAD.search(_comments(spec)) is not None
+
+
+def says_any_batch(spec: KernelSpec) -> bool:
+    """Whether it is promised that a batch may have any number of products."""
+    said = (each for each in _STATEMENT.split(_comments(spec)))
+    matches = ((each, _ANY_BATCH.search(each)) for each in said)
+    return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
 
 
 def keeps_nan(spec: KernelSpec) -> bool:
