@@ -47,7 +47,10 @@ def test_a_function_object(
         assert any("judged too, as clamp(X·Wᵀ + b, 0, 6)" in line for line in found["found"]), found["found"]
 
 
-GELU = "struct Gelu { __device__ float operator()(float v) const { return 0.5f * v * (1 + tanhf(0.797885f * (v + CUBE * v * v * v))); } };"
+GELU = """struct Gelu {
+    __device__ float operator()(float v) const { return 0.5f * v * (1 + tanhf(0.797885f * (v + CUBE * v * v * v))); }
+};
+"""
 
 
 @pytest.mark.parametrize(("second", "launch", "status", "said"), [

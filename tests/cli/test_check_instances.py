@@ -1,4 +1,4 @@
-"""gemmsmith check of a template of which host code launches several instances: all are judged, by their own launches."""
+"""gemmsmith check of a template of which host code launches several instances: all are judged."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_leading_dimensions_that_variables_of_host_code_hold(tmp_path: Path) -> 
         spec = user_kernel(tmp_path / "k.cu", UserOptions(entry=f"gemm<{ord(flags[0])}, {ord(flags[1])}>"))
         passed: Any = spec.geometry.passed_strides(spec.signature, spec.problem(8, 16, 32))  # type: ignore[attr-defined]
         assert {name: value for name, (value, *_) in passed.items()} == {"lda": lda, "ldb": ldb}
-    caller = _source().replace("const int lda = ta ? M : K, ldb = tb ? K : N;", "").replace("bool tb, ", "bool tb, int lda, int ldb, ")
+    caller = _source().replace("const int lda = ta ? M : K, ldb = tb ? K : N;", "")
+    caller = caller.replace("bool tb, ", "bool tb, int lda, int ldb, ")
     (tmp_path / "k.cu").write_text(caller, encoding="utf-8")
     spec = user_kernel(tmp_path / "k.cu", UserOptions())
     assert spec.geometry.passed_strides(spec.signature, spec.problem(8, 16, 32)) == {}  # type: ignore[attr-defined]

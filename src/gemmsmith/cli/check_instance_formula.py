@@ -1,6 +1,6 @@
 """gemmsmith check of an instance of a template that is no plain product, beside one that is: judged as a formula.
 
-    switch (act) { case 0: linear<Identity><<<…>>>(…); break; case 1: linear<Relu6><<<…>>>(…); }
+switch (act) { case 0: linear<Identity><<<…>>>(…); break; case 1: linear<Relu6><<<…>>>(…); }
 """
 
 from __future__ import annotations

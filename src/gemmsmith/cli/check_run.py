@@ -53,7 +53,15 @@ from gemmsmith.verify.trials.asserted_sizes import refuse_asserted
 from gemmsmith.verify.trials.trial import DISTINCT, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trials.trial_paces import Paces
 from gemmsmith.verify.trials.trial_runner import TrialRunner
-from gemmsmith.verify.trials.trials import SAMPLED, most_telling, obstacle, planned_trials, square, square_ragged, taller
+from gemmsmith.verify.trials.trials import (
+    SAMPLED,
+    most_telling,
+    obstacle,
+    planned_trials,
+    square,
+    square_ragged,
+    taller,
+)
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]

@@ -9,7 +9,18 @@ from itertools import permutations, product
 
 from gemmsmith.kernel.field_roles import own_name
 from gemmsmith.kernel.role_names import pointer_role
-from gemmsmith.verify.formula.formula import GATED, LOWER, ONE, RESULT, SPLIT, UPPER, WITH_BIAS, Formula, Stored, Triangle
+from gemmsmith.verify.formula.formula import (
+    GATED,
+    LOWER,
+    ONE,
+    RESULT,
+    SPLIT,
+    UPPER,
+    WITH_BIAS,
+    Formula,
+    Stored,
+    Triangle,
+)
 from gemmsmith.verify.formula.functions import FUNCTIONS, USUAL
 from gemmsmith.verify.formula.takes import Takes
 

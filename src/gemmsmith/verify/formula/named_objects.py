@@ -1,6 +1,6 @@
 """Function objects that are called after an activation, and compute something else: a GELU with another constant.
 
-    struct Gelu { __device__ float operator()(float x) const { return 0.5f * x * (1 + tanhf(0.797885f * (x + 0.447f * x * x * x))); } };
+    struct Gelu { __device__ float operator()(float x) const { return x * normcdff(2.0f * x); } };
 
 What no formula explains is not judged, except where the instance beside it is right without an activation: then each
 sum is known, and what the object makes of it.

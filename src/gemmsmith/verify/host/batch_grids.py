@@ -6,7 +6,6 @@ Without such words nothing is said: few batches are so large.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from gemmsmith.errors import GemmsmithError
@@ -37,6 +36,6 @@ def too_many_products(spec: KernelSpec, problem: Problem, like: Verdict) -> Verd
     axis = next((axis for axis, blocks in zip("yz", grid[1:], strict=False) if blocks == _MOST + 1), "")
     if not axis:
         return None
-    reason = (f"host code: the launch at {launch.site.site.shown()} has a block along {axis} for each product of the batch, "
-              f"where a GPU allows {_MOST:,}; with more the launch fails, and C keeps what it held")  # fmt: skip
+    reason = (f"host code: the launch at {launch.site.site.shown()} has a block along {axis} for each product, where a "
+              f"GPU allows {_MOST:,}; with more the launch fails, and C keeps what it held")  # fmt: skip
     return replace(like, problem=batch, reasons=(reason,), repeat=like.repeat.partition(" --trial ")[0])
