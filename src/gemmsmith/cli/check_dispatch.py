@@ -116,8 +116,8 @@ def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check
             lines.append(_judged_as_formula(quick, values, _values_of(spec), named, error))
             continue
         if not other.ok and applies_object(other.spec) and not is_hazard(other.verdicts[-1][1]):
-            error = UsageError("its function object may be meant to change the result")
-            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, error))
+            doubt = UsageError("its function object may be meant to change the result")
+            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, doubt))
             continue
         if not other.ok:
             _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")

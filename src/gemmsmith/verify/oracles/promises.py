@@ -39,7 +39,7 @@ _UNREAD = re.compile(
 )
 _NAN = r"\bNaNs?\b"
 _KEPT = r"(?:propagat|preserv|kept\b|survive|pass(?:es|ed)?\s+through|stays?\s+NaN)"
-_GIVES = r"\b(?:gives?|yields?|produces?|results?\s+in|becomes?|stays?|in,?)\b"
+_GIVES = r"\b(?:gives?|yields?|produces?|results?\s+in|becomes?|stays?)\b"
 _NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}|{_NAN}[^.;]*{_GIVES}[^.;]*{_NAN}", re.I)
 # Two parts of bf16 have 16 bits: no such name.
 _PARTS = re.compile(
