@@ -217,6 +217,7 @@ class Whole:
     certified: bool = True
     cures: float = 0.0
     fitted: bool = True
+    brief: bool = False
     clock: None = None
     trial: Any = field(default_factory=lambda: SimpleNamespace(trial=""))
     device: Any = field(default_factory=lambda: SimpleNamespace(wants_gpu=False))
@@ -232,7 +233,7 @@ def test_seconds_are_kept_for_another_instantiation(passes: bool, tmp_path: Path
     def judged(asked: Any, right: bool = True) -> Any:
         budgets.append(asked.budget)
         return SimpleNamespace(ok=right, status="right" if right else "wrong", entry="k", budget=asked.budget,
-                               settled=Settled(spec))  # fmt: skip
+                               settled=Settled(spec), spec=spec)  # fmt: skip
 
     asked: Any = Whole()
     report = check_instantiations(

@@ -44,4 +44,27 @@ def test_a_function_object(
     assert (code, found["status"]) == (status == "wrong", status), found["verdict"]
     assert said in found["verdict"]
     if launches == BOTH:
-        assert any("Relu6, which is not judged" in line for line in found["found"]), found["found"]
+        assert any("judged too, as clamp(X·Wᵀ + b, 0, 6)" in line for line in found["found"]), found["found"]
+
+
+GELU = """struct Gelu {
+    __device__ float operator()(float v) const { return 0.5f * v * (1 + tanhf(0.797885f * (v + CUBE * v * v * v))); }
+};
+"""
+
+
+@pytest.mark.parametrize(("second", "launch", "status", "said"), [
+    (GELU.replace("CUBE", "0.44715f"), "Gelu", "wrong", "gelu(X·Wᵀ + b)"),
+    (GELU.replace("CUBE", "0.0446f"), "Gelu", "right", "not judged"),  # so near that it may be meant
+    (GELU.replace("CUBE", "0.44715f").replace("Gelu", "Curve"), "Curve", "right", "not judged"),
+    ("// A NaN before the activation gives a NaN.\n", "Relu6", "wrong", "NaN"),
+    ("// For loss scaling.\n", "Relu6", "right", "judged too"),
+], ids=["another constant", "an approximation", "of its own", "NaN is promised", "NaN is not promised"])  # fmt: skip
+def test_an_object_beside_one_that_is_right(
+    second: str, launch: str, status: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = LINEAR.replace("GUARD", ">=").replace("LAUNCHES", BOTH.replace("Relu6", launch))
+    code, found = check(tmp_path, source.replace("template <class Act>", f"{second}\ntemplate <class Act>"), capsys)
+    assert isinstance(found, dict), found
+    assert (code, found["status"]) == (status == "wrong", status), found["found"]
+    assert any(said in line for line in (found["verdict"], *found["found"])), found

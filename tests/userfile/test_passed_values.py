@@ -91,3 +91,34 @@ def test_the_numbers_of_an_epilogue_are_none_of_the_launch(kind: str, tmp_path: 
     template = "template <typename E>" if kind == "E" else ""
     spec = read(tmp_path, f"{kind} clip", "Clip{-6.0f, 6.0f}", template=template)
     assert [arg.name for arg in spec.signature.unknown] == ["clip.low", "clip.high"]
+
+
+LAYER = """
+__global__ void layer(float* out, const float* inp, const float* weight, int B, int C, int OC, int part) {
+    int b = blockIdx.x * 16 + threadIdx.x, o = blockIdx.y * 16 + threadIdx.y;
+    int end = min(C, (blockIdx.z + 1) * part);
+    float sum = 0.0f;
+    for (int c = blockIdx.z * part; c < end; ++c) sum += b < B && o < OC ? inp[b * C + c] * weight[o * C + c] : 0.0f;
+    if (b < B && o < OC) atomicAdd(out + b * OC + o, sum);
+}
+void run(float* out, const float* inp, const float* weight, int B, int C, int OC, int splits, int wide) {
+    HOST
+    layer<<<dim3((B + 15) / 16, (OC + 15) / 16, splits), dim3(16, 16)>>>(out, inp, weight, B, C, OC, PASSED);
+}
+"""
+
+
+@pytest.mark.parametrize(("host", "passed", "computed"), [
+    ("int part = (C + splits - 1) / splits;", "part", True),
+    ("", "splits", True),
+    ("int part = wide;", "part", False),
+    ("", "wide", False),
+])  # fmt: skip
+def test_beside_extents_that_are_tried_in_every_order(host: str, passed: str, computed: bool, tmp_path: Path) -> None:
+    """Names that tell nothing are tried; what host code computes is none of them."""
+    (tmp_path / "k.cu").write_text(LAYER.replace("HOST", host).replace("PASSED", passed), encoding="utf-8")
+    spec = user_kernel(tmp_path / "k.cu", UserOptions())
+    unknown = {arg.name for arg in spec.signature.unknown}
+    assert unknown >= {"B", "C", "OC"}
+    assert ("part" not in unknown) is computed
+    assert bool(spec.geometry.passed) is computed  # type: ignore[attr-defined]

@@ -124,3 +124,37 @@ def test_pointers_to_rows(tmp_path: Path) -> None:
         "B[k][j]", "B[blockIdx.z][k * N + j]").replace("C[i][j]", "C[blockIdx.z][i * N + j]")  # fmt: skip
     file.write_text(batched)
     assert user_kernel(file, UserOptions()).batched
+
+
+RESIDUALS = """
+__global__ void batched(const float* const* As, const float* const* Bs, const float* const* Rs, float* const* Cs,
+                        int M, int N, int K, int lda, int ldb, int ldr, int ldc) {
+    int j = blockIdx.x * 16 + threadIdx.x, i = blockIdx.y * 16 + threadIdx.y, z = blockIdx.z;
+    if (i >= M || j >= N) return;
+    const float *A = As[z], *B = Bs[z];
+    float sum = 0;
+    for (int k = 0; k < K; ++k) sum += A[i * lda + k] * B[k * ldb + j];
+    int at = i * ldr + j;
+    ADDED
+    Cs[z][i * ldc + j] = sum;
+}
+void run(const float* const* As, const float* const* Bs, const float* const* Rs, float* const* Cs, int M, int N, int K,
+         int lda, int ldb, int ldr, int ldc, int batch) {
+    dim3 grid((N + 15) / 16, (M + 15) / 16, batch);
+    batched<<<grid, dim3(16, 16)>>>(As, Bs, Rs, Cs, M, N, K, lda, ldb, ldr, ldc);
+}
+"""
+
+
+@pytest.mark.parametrize(("added", "role"), [
+    ("if (Rs != nullptr) sum += Rs[z][at];", "0"),
+    ("sum += Rs ? Rs[z][at] : 0.f;", "0"),
+    ("sum += Rs[z][at];", ""),  # it is needed, and no bias
+])  # fmt: skip
+def test_a_further_array_of_pointers(added: str, role: str, tmp_path: Path) -> None:
+    """It is left out where the kernel allows that. Else it has no role, so that it is tried, or the kernel refused."""
+    file = tmp_path / "k.cu"
+    file.write_text(RESIDUALS.replace("ADDED", added))
+    spec = user_kernel(file, UserOptions())
+    assert {arg.name: arg.role for arg in spec.signature.arguments}["Rs"] == role
+    assert any("Rs = nullptr" in note.value for note in spec.geometry.notes) is (role == "0")  # type: ignore[attr-defined]

@@ -100,6 +100,16 @@ CASES = {
                "sum += A[row * ldk + k] * Bt[col * ldk + k];", "C[row * N + col] = sum;"),
         "A·Btᵀ",
     ),
+    "a factor of the bias, too": (
+        source("linear", f"{AB}const float* bias, float* C, {SIZES}, float alpha", PLAIN,
+               "C[row * N + col] = tanhf(alpha * (sum + bias[col]));"),
+        "tanh(alpha·(A·B + bias))",
+    ),
+    "a factor of the result": (
+        source("linear", f"{AB}const float* bias, float* C, {SIZES}, float alpha", PLAIN,
+               "C[row * N + col] = alpha * fmaxf(sum + bias[col], 0.0f);"),
+        "alpha·relu(A·B + bias)",
+    ),
     "a vector": (
         source("gemv_relu", "const float* W, const float* x, float* y, int M, int K",
                "sum += W[row * K + k] * x[k];", "y[row] = fmaxf(sum, 0.0f);", ("M", "1", "K")),

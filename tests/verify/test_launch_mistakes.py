@@ -9,7 +9,7 @@ import pytest
 from gemmsmith.userfile.kernels.options import UserOptions
 from gemmsmith.userfile.kernels.user_kernel import user_kernel
 from gemmsmith.verify.host.launch_mistakes import launch_mistake
-from gemmsmith.verify.trials.trial import SCALED_ONLY, STRIDES, TENSORS
+from gemmsmith.verify.trials.trial import BATCHES, SCALED_ONLY, STRIDES, TENSORS
 from gemmsmith.verify.verdict import Verdict
 
 POINTERS = """
@@ -159,3 +159,22 @@ int run(int M, int N, int K, float alpha, const float* A, const float* B, float 
 def test_host_code_that_returns_without_scaling_c(check: str, wrong: bool, tmp_path: Path) -> None:
     found = mistake(SCALED.replace("CHECK", check), tmp_path)
     assert (found[0] if found else "") == (SCALED_ONLY if wrong else "")
+
+
+@pytest.mark.parametrize(
+    ("said", "blocks", "code", "found"),
+    [
+        ("any batch count", "batch", "", "65,535"),
+        ("M and N are small", "batch", "", ""),
+        ("not for any number of matrices", "batch", "", ""),
+        ("any batch count", "batch < 65535 ? batch : 65535", "", ""),
+        ("any batch count", "batch", "if (batch > 65535) return;", ""),
+    ],
+    ids=["promised", "not promised", "denied", "a limit", "a check"],
+)
+def test_a_batch_beyond_the_grid(said: str, blocks: str, code: str, found: str, tmp_path: Path) -> None:
+    source = BATCH.replace("STRIDES", "M * K, K * N, M * N").replace("15) / 16, batch", f"15) / 16, {blocks}")
+    source = source.replace("int K) {\n    products", f"int K) {{\n    {code}\n    products")
+    failed = mistake(f"// {said}\n{source}", tmp_path)
+    assert (failed is not None) == bool(found), failed
+    assert failed is None or (failed[0] == BATCHES and found in failed[1])

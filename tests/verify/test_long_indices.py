@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gemmsmith.verify.code.long_indices import computes_long_indices, indexes_in_64_bits, is_row_long
+from gemmsmith.userfile.kernels.options import UserOptions
+from gemmsmith.userfile.kernels.user_kernel import user_kernel
+from gemmsmith.verify.code.long_indices import (
+    computes_long_indices,
+    indexes_in_64_bits,
+    is_row_long,
+    means_long_indices,
+)
 
 PLACES = "size_t row = blockIdx.y * 16; size_t ty = threadIdx.y; int m = row + ty; "
 
@@ -53,6 +62,29 @@ MIXED = """__global__ void k(const float* A, const float* B, float* C, int m, in
 ])  # fmt: skip
 def test_which_matrices_are_indexed_in_64_bits(pointer: str, long: bool | None) -> None:
     assert indexes_in_64_bits(MIXED, pointer) is long
+
+
+PRODUCT = """__global__ void k(const float* A, const float* B, float* C, int M, int N, int K) {
+    int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    if (row >= M || col >= N) return;
+    float sum = 0.f;
+    for (int k = 0; k < K; ++k) sum += A[LEFT] * B[RIGHT];
+    C[row * N + col] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("left", "right", "means"), [
+    ("(size_t)row * K + k", "(size_t)k * N + col", True),
+    ("(size_t)row * K + k", "k * N + col", False),  # a long K is meant
+    ("row * K + k", "(size_t)k * N + col", False),
+    ("row * K + k", "k * N + col", False),
+])  # fmt: skip
+def test_who_widens_the_indices_of_both_operands_means_a_large_result(
+    left: str, right: str, means: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(PRODUCT.replace("LEFT", left).replace("RIGHT", right), encoding="utf-8")
+    assert means_long_indices(user_kernel(tmp_path / "k.cu", UserOptions()), "C") is means
 
 
 BATCH = """__global__ void k(const float* A, float* C, int m, int n, int k) {

@@ -8,33 +8,38 @@ with most of the seconds, and others with what is kept for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import product
 
+from gemmsmith.cli.check_instance_formula import WrongInstanceError, instance_report
 from gemmsmith.cli.check_prepare import Asked
 from gemmsmith.cli.other_formula import applies_object
 from gemmsmith.cli.render.check_report import Report
-from gemmsmith.errors import GemmsmithError, TimeLimitError
+from gemmsmith.errors import GemmsmithError, TimeLimitError, UsageError
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.roles import EXTENTS
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.shape_dispatch import Dispatch, Pairs
 from gemmsmith.userfile.launches.user_launch import UserLaunch
+from gemmsmith.verify.host.instance_layouts import inconsistent_instance
 from gemmsmith.verify.trials.check_shapes import work_of
-from gemmsmith.verify.trials.trial import RAGGED, Trial
+from gemmsmith.verify.trials.trial import MODES, RAGGED, Trial
 from gemmsmith.verify.verdict import is_hazard
 
 Check = Callable[[KernelSpec, Config, Asked], Report]
 Tried = Callable[[Asked, Pairs, Check], Report]
 LAUNCHED = "a shape that its host code launches it for"
-_MOST_OTHERS = 3
-_MOST_BESIDE = 2  # further instantiations that are judged, where no size decides between them
+_MOST_OTHERS = 6
+_MOST_BESIDE = 8  # further instantiations that are judged, where no size decides between them
 _KEPT_SHARE = 0.2  # of the budget, for each of these
-_BESIDE_SHARE = 0.9  # of the budget: after that none is begun
+_MOST_KEPT = 0.5  # of the budget, for all of these
+_LATE_SHARE = 0.2  # of the budget: after so much more none is begun
+_LEAST_S, _WHOLE_S = 1.5, 2.5  # seconds for each of these; with fewer than the second it gets the most telling trials
+_OF_TWO_FLAGS = 4  # instantiations
 _CLOSER_SHARE = 0.4  # of the budget, for one that is right for some shapes only
 _MOST_SHAPES = 6
 _MOST_BEYOND = 4  # of these beyond thresholds
@@ -49,7 +54,8 @@ def check_instantiations(spec: KernelSpec, config: Config, asked: Asked, check: 
     dispatch = dispatch_of(spec) if _is_whole(asked) and not _is_chosen(spec) else None
     if dispatch is None:
         return _with_instances_beside(spec, config, asked, check, tried)
-    quick = replace(asked, budget=asked.budget / 2, certified=False, fitted=False, cures=0.0, ragged=dispatch.tested)
+    budget = asked.budget / max(2, len(dispatch.others))
+    quick = replace(asked, budget=budget, certified=False, fitted=False, cures=0.0, ragged=dispatch.tested)
     others: list[Report] = []
     lines: list[str] = []
     for values in dispatch.others[:_MOST_OTHERS]:
@@ -84,38 +90,76 @@ def _with_instances_beside(spec: KernelSpec, config: Config, asked: Asked, check
     Seconds are kept for the others, as many as are judged."""
     beside = isinstance(spec.geometry, UserLaunch) and _is_whole(asked) and not _is_chosen(spec)
     others = spec.geometry.other_instances() if beside and isinstance(spec.geometry, UserLaunch) else ()
-    kept = _KEPT_SHARE * min(len(others), _MOST_BESIDE)
+    kept = min(_KEPT_SHARE * len(others), _MOST_KEPT)
     report = check(spec, config, replace(asked, budget=asked.budget * (1 - kept)))
     report.budget = asked.budget if report.budget else report.budget
     if not report.ok:
         return report
     lines: list[str] = []
+    passed = {_values_of(spec): report}
     for place, values in enumerate(others):
         named = ", ".join(f"{name}={value}" for name, value in values)
-        used = asked.clock.used() if asked.clock is not None else 0.0
-        if place >= _MOST_BESIDE or used > asked.budget * _BESIDE_SHARE:
+        left = asked.budget - (asked.clock.used() if asked.clock is not None else asked.budget * (1 - kept))
+        if place >= _MOST_BESIDE or left < -_LATE_SHARE * asked.budget:
             lines.append(f"its host code also launches it with {named}, which is not judged: --entry or -D chooses it")
             continue
-        quick = replace(asked, certified=False, cures=0.0, clock=None, budget=asked.budget * _KEPT_SHARE)
+        share = round(max(_LEAST_S, left / min(len(others) - place, _MOST_BESIDE)), 1)
+        quick = replace(asked, certified=False, cures=0.0, clock=None, brief=share < _WHOLE_S, budget=share)
         try:
             other = tried(quick, values, check)
             if other.ok and other.status not in _RIGHT:  # its guards may be wrong, which takes more trials
-                other = tried(replace(quick, budget=asked.budget * _CLOSER_SHARE), values, check)
+                closer = max(share, _CLOSER_SHARE * asked.budget / len(others))
+                other = tried(replace(quick, budget=closer), values, check)
         except TimeLimitError:
             raise
         except GemmsmithError as error:
-            lines.append(f"its host code also launches it with {named}, which is not judged: {error.message}")
+            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, error))
             continue
         if not other.ok and applies_object(other.spec) and not is_hazard(other.verdicts[-1][1]):
-            lines.append(f"its host code also launches {other.entry}, which is not judged: its function object may be "
-                         "meant to change the result")  # fmt: skip
+            doubt = UsageError("its function object may be meant to change the result")
+            lines.append(_judged_as_formula(quick, values, _values_of(spec), named, doubt))
             continue
         if not other.ok:
             _add(other, f"its host code launches {other.entry} as well as {report.entry}, which passes")
             return other
+        passed[values] = other
         limit = "" if other.status in _RIGHT else f": {other.status}"
         lines.append(f"its host code also launches {other.entry}, which is judged too{limit}")
     _add(report, *lines)
+    return _with_flag_ignored(passed) or report
+
+
+def _judged_as_formula(asked: Asked, values: Pairs, own: Pairs, named: str, error: GemmsmithError) -> str:
+    """What to say of an instantiation that is no plain product; raises the verdict if it is wrong as a formula."""
+    judged = instance_report(asked, values, own, error) if isinstance(error, UsageError) else None
+    if judged is None:
+        return f"its host code also launches it with {named}, which is not judged: {error.message}"
+    if not judged.ok:
+        raise WrongInstanceError(judged)
+    limit = "" if judged.check.status in _RIGHT else f": {judged.check.status}"
+    return f"its host code also launches {judged.entry}, which is judged too, as {judged.check.formula}{limit}"
+
+
+def _values_of(spec: KernelSpec) -> Pairs:
+    """The template values of the instantiation that its launch tells."""
+    site = spec.geometry.site if isinstance(spec.geometry, UserLaunch) else None
+    return tuple(site.template()[0].items()) if site is not None else ()
+
+
+def _with_flag_ignored(passed: Mapping[Pairs, Report]) -> Report | None:
+    """The report on an instantiation that is right for the layout of another one, as it ignores a flag; None if none
+    is."""
+    if len(passed) < _OF_TWO_FLAGS:
+        return None
+    layouts = {values: (report.base.trans_a, report.base.trans_b) for values, report in passed.items() if values}
+    found = inconsistent_instance(layouts)
+    if found is None:
+        return None
+    report, (trial, last) = passed[found[0]], passed[found[0]].verdicts[0]
+    reason = (f"{report.entry} ignores {found[1]}: it computes the same layout as the instantiation with the other "
+              f"value of {found[1]}, though it changes the layout of the others")  # fmt: skip
+    report.verdicts.append((replace(trial, label=MODES), replace(last, reasons=(reason,))))
+    report.certificate = None
     return report
 
 

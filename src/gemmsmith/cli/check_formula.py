@@ -9,6 +9,7 @@ from gemmsmith.compile.cpu_seconds import seconds_used
 from gemmsmith.errors import GemmsmithError
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel
 from gemmsmith.verify.formula.instances import check_formula
+from gemmsmith.verify.formula.judge import FormulaCheck
 
 
 def formula_report(
@@ -18,10 +19,16 @@ def formula_report(
     """The report on such a product; raises ``refused`` for any other kernel."""
     own = CompileCache(cache.cache_dir) if cache.cache_dir is not None else None
     check = check_formula(kernel, timeout, own, refused, only)
-    line = f"{kernel.name}: taken to compute {check.formula}: one launch gave exactly that"
+    return checked_report(check, seconds_used() - started, verbose)
+
+
+def checked_report(check: FormulaCheck, seconds: float, verbose: bool) -> ProductReport:
+    """The report on what was found."""
+    why = "as its function object is called" if check.named else "one launch gave exactly that"
+    line = f"{check.kernel.name}: taken to compute {check.formula}: {why}"
     return ProductReport(
-        check, (line, *_found(check.kernel), *(f"  {each}" for each in check.also)), _source(check.kernel),
-        seconds_used() - started, verbose,
+        check, (line, *_found(check.kernel), *(f"  {each}" for each in check.also)), _source(check.kernel), seconds,
+        verbose,
     )  # fmt: skip
 
 

@@ -76,6 +76,7 @@ class Asked:
     budget: float = BUDGET_S  # of trials that fit the kernel; 0: none
     certified: bool = True  # whether a proof is tried after the trials
     fitted: bool = True  # whether trials that fit the kernel are run
+    brief: bool = False  # whether of those that any kernel is given only the most telling are run
     ragged: frozenset[str] = frozenset()  # extents in which shapes that host code launches it for are ragged
     clock: CheckClock | None = None  # since the command began; None: since the check begins
     only_right: bool = False  # whether only a kernel that is right counts: what is wrong with another is not looked for

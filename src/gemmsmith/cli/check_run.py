@@ -53,7 +53,15 @@ from gemmsmith.verify.trials.asserted_sizes import refuse_asserted
 from gemmsmith.verify.trials.trial import DISTINCT, RAGGED, SQUARE, Trial
 from gemmsmith.verify.trials.trial_paces import Paces
 from gemmsmith.verify.trials.trial_runner import TrialRunner
-from gemmsmith.verify.trials.trials import SAMPLED, obstacle, planned_trials, square, square_ragged, taller
+from gemmsmith.verify.trials.trials import (
+    SAMPLED,
+    most_telling,
+    obstacle,
+    planned_trials,
+    square,
+    square_ragged,
+    taller,
+)
 from gemmsmith.verify.verdict import Verdict
 
 __all__ = ["Asked", "run_check"]
@@ -246,6 +254,8 @@ def _planned(prepared: Prepared, config: Config, asked: Asked) -> Report:
     trials = [trial for trial in planned if not obstacle(spec, config, trial)]
     if prepared.blocks is not None:
         trials = [trial for trial in trials if trial.label in SAMPLED]
+    elif asked.brief:
+        trials = most_telling(trials)
     if not asked.fitted and (dispatch := dispatch_of(spec)) is not None:
         skipped += [(t.label, _FOR_ANOTHER) for t in trials if not taken(spec, dispatch, t.problem)]
         trials = [trial for trial in trials if taken(spec, dispatch, trial.problem)]

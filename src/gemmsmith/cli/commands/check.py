@@ -220,7 +220,7 @@ def _check_as_product(asked: _Asked) -> bool:
     except (SeveralKernelsError, TooLongError, UnknownTrialError):
         raise
     except (SignatureError, UsageError) as error:
-        report = _other_report(asked, error)
+        report = getattr(error, "report", None) or _other_report(asked, error)
     _show(asked, report)
     return report.ok
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from gemmsmith.kernel.element_types import holds_bytes, parameter_type
 from gemmsmith.kernel.pointer_use import written
-from gemmsmith.kernel.role_names import extent_role, is_weight, pointer_role, words
+from gemmsmith.kernel.role_names import extent_role, is_weight, leading_role, pointer_role, words
 from gemmsmith.kernel.signature import Argument, Signature, is_formula, is_number
 from gemmsmith.problem import OUTPUTS
 
@@ -36,6 +36,7 @@ _SHORT_AXES = ({"sr": "A", "sc": "B"}, {"rs": "A", "cs": "B"})  # where a kernel
 _SCALE_TYPES = frozenset(("float", "double", "__half", "half", "__nv_bfloat16", "nv_bfloat16"))
 _INTEGERS = "iIbBhHqQ"
 _EXTENTS = ("M", "N", "K")
+_OF_WORDS = re.compile(r"_?(?:4|words?|w4|i32|int)$", re.IGNORECASE)  # ``pitchA4``, ``lda_words``
 _LEADING = {"lda": "A", "ldb": "B", "ldc": "C", "ldd": "C"}
 _PACKING = re.compile(r"^(?:q|quant|packed)_?(?=[a-z])|(?<=[a-z])_?(?:q|quant|packed|int4|i4|u4|s4|4|8)$|_?\d+$", re.I)
 
@@ -145,6 +146,8 @@ def _by_name(arg: Argument) -> ScaledParameter:
         return replace(made, role="low" if told & _LOW else "high")
     if told & _GROUP and arg.role not in _EXTENTS:
         return replace(made, role="group")
+    if not arg.role and (pitch := leading_role(_OF_WORDS.sub("", _leaf(arg.name)), batched=False)) in _LEADING:
+        return replace(made, role=pitch)
     known = arg.role in _EXTENTS or arg.role in _LEADING or is_number(arg.role) or is_formula(arg.role)
     return replace(made, role=arg.role if known else "" if arg.role else extent_role(_leaf(arg.name)))
 

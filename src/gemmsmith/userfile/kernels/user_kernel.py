@@ -44,6 +44,7 @@ from gemmsmith.userfile.kernels.overloads import without_overloads
 from gemmsmith.userfile.kernels.packed_weights import refuse_packed
 from gemmsmith.userfile.kernels.passed_on import passed_on
 from gemmsmith.userfile.kernels.pointed_structs import by_value_note, taken_by_value
+from gemmsmith.userfile.kernels.pointer_tables import left_out_notes, may_be_left_out, without_further_table
 from gemmsmith.userfile.kernels.row_pointers import refuse_row_pointers
 from gemmsmith.userfile.kernels.scaled_parameters import ScaledParameter, scaled_parameters
 from gemmsmith.userfile.kernels.scratch import scratch_names
@@ -234,7 +235,8 @@ def _read_now(path: Path, options: UserOptions, chain: KernelChain | None = None
     except SignatureError as error:
         _name_others(error, [k for k in kernels if not options.entry and k.file != entry.kernel.file], project)
         raise
-    signature = with_tied_extents(_with_null_pointers(signature, site), facts, launch.constants, site)
+    signature = with_tied_extents(_with_null_pointers(signature, site, facts), facts, launch.constants, site)
+    launch.notes += left_out_notes(signature, site)
     signature = with_constant_pitches(signature, facts, launch.constants)
     signature, tile_notes = with_tile_argument(signature, site, facts.reached)
     signature, site, assumed = with_assumed_tile(signature, site)
@@ -331,15 +333,18 @@ def _left_out(parameters: list[tuple[str, str]], passed: tuple[str, ...]) -> fro
     return frozenset(name for (_, name), text in zip(parameters, passed, strict=False) if text in ("nullptr", "NULL"))
 
 
-def _with_null_pointers(signature: Signature, site: SiteValues | None) -> Signature:
-    """The signature, where a pointer without a role is one that host code may leave out: for debugging, mostly."""
+def _with_null_pointers(signature: Signature, site: SiteValues | None, facts: KernelFacts) -> Signature:
+    """The signature, where a pointer without a role is one that host code may leave out: for debugging, mostly. So is a
+    further array of pointers that the kernel asks whether it is there: check builds such arrays of A, B and C alone."""
+    signature = replace(signature, arguments=tuple(map(without_further_table, signature.arguments)))
     if site is None or not any(arg.code == "P" for arg in signature.unknown):
         return signature
     passed = site.site.arguments
     arguments = []
     for i, arg in enumerate(signature.arguments):
         place = signature.place(i)
-        null = not arg.role and arg.code == "P" and place < len(passed) and may_be_null(passed[place], site.site.frame)
+        null = not arg.role and arg.code == "P" and place < len(passed)
+        null = null and (may_be_null(passed[place], site.site.frame) or may_be_left_out(arg, facts.reached))
         arguments.append(replace(arg, role="0") if null else arg)
     return replace(signature, arguments=tuple(arguments))
 

@@ -7,6 +7,7 @@ are fractions. So they are computed for every product anew, as host code does it
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Self
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.signature import Argument, Signature
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.assumed_parts import is_number_of_parts
 from gemmsmith.userfile.host.host_frame import Asked
 from gemmsmith.userfile.host.values import Number, evaluate, number
 from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
@@ -27,6 +29,7 @@ _TRIED = (Problem(96, 160, 224), Problem(1024, 512, 2048))
 _EXTENTS = {"M", "N", "K"}
 _DIGITS = 30  # after the point: more than any float of use has
 _REALS = frozenset("fd")
+_COMPUTED = re.compile(r"\w\s*\(|[/%]|>>")
 
 
 class PassedValues:
@@ -46,8 +49,10 @@ class PassedValues:
         roles = {arg.role for arg in signature.arguments}
         places = [i for i, arg in enumerate(signature.arguments) if not arg.role and _is_number(arg)
                   and (self.second is None or "." in arg.name)]  # fmt: skip
-        if self.site is None or not places or not roles >= _EXTENTS:
+        if self.site is None or not places:
             return self, signature
+        if not roles >= _EXTENTS:
+            return self._with_computed_beside(signature, len(_EXTENTS - roles))
         plain = (replace(arg, role="0") if i in places else arg for i, arg in enumerate(signature.arguments))
         found = replace(signature, arguments=tuple(plain))
         other = copy.copy(self)
@@ -59,6 +64,30 @@ class PassedValues:
         if any(_may_mean_more(signature.arguments[i], [values[i] for values in tried]) for i in places):
             return self, signature
         return other, found
+
+    def _with_computed_beside(self, signature: Signature, lacking: int) -> tuple[Self, Signature]:
+        """The same where M, N and K have other names, and are tried in every order: what host code computes of them, in
+        a variable, is none of them. How it does so is known once they are."""
+        unknown = [i for i, arg in enumerate(signature.arguments) if not arg.role and arg.code in INTEGERS]
+        places = [i for i in unknown if self._is_computed(i)]
+        if not places or len(unknown) - len(places) != lacking:
+            return self, signature
+        plain = (replace(arg, role="0") if i in places else arg for i, arg in enumerate(signature.arguments))
+        other = copy.copy(self)
+        other.passed = frozenset(places)
+        return other, replace(signature, arguments=tuple(plain))
+
+    def _is_computed(self, place: int) -> bool:
+        """Whether host code passes a variable of its own that holds a quotient, or what a function or macro gives; or
+        a number of parts of K, which its caller chooses."""
+        assert self.site is not None
+        if self.site.roles.places or place >= len(self.site.site.arguments):
+            return False
+        text = self.site.site.arguments[place]
+        variable = self.site.site.frame.locals.variables.get(text)
+        if is_number_of_parts(text):
+            return True
+        return variable is not None and _COMPUTED.search(variable.value) is not None
 
     def as_passed(self, signature: Signature, problem: Problem) -> Signature:
         """The signature with the numbers that host code passes for ``problem``."""

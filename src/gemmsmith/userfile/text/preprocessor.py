@@ -115,11 +115,13 @@ def _blanked(text: str) -> tuple[str, str]:
 
 
 def _hollow(token: str) -> str:
-    """A literal of the same length without contents; a character becomes the digit 0."""
+    """A literal of the same length without contents; a character becomes its code, on which a template or a condition
+    may depend, and one that is not understood 0."""
     if len(token) < 3 or token == '"C"':
         return token
     if token[0] == "'":
-        return "0" + " " * (len(token) - 1)
+        code = str(ord(token[1])) if len(token) == 3 and token[2] == "'" else "0"
+        return code + " " * (len(token) - len(code))
     lines = token[1:-1].split("\n")
     return '"' + "\n".join(" " * len(line) for line in lines) + '"'
 

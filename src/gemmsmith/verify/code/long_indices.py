@@ -61,7 +61,7 @@ def computes_long_indices(code: str, number: str = _ALONG_Z) -> bool:
 def indexes_in_64_bits(code: str, pointer: str, number: str = _ALONG_Z) -> bool | None:
     """Whether an index of ``pointer``, or of a pointer made of it, has 64-bit parts; None where this is not seen.
 
-    A kernel may widen the indices of A and B and leave those of C in ``int``: then large A and B are meant, large C is
+    A kernel may widen the indices of A and leave those of the others in ``int``: then a large A is meant, a large C is
     not. ``code`` is the kernel with what it calls, without comments.
     """
     code = _without_batches(code, number)
@@ -118,9 +118,16 @@ def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
     number = product_number(code)[0] if getattr(spec.geometry, "counts_products", False) else "blockIdx.z"
     if wide or not computes_long_indices(code, number):
         return wide
-    pointers = {arg.name for arg in spec.signature.arguments if arg.role == matrix and arg.code == "P"}
-    seen = [indexes_in_64_bits(code, name, number) for name in pointers]
-    return not seen or any(each is not False for each in seen)
+
+    def seen(matrix: str) -> list[bool | None]:
+        pointers = {arg.name for arg in spec.signature.arguments if arg.role == matrix and arg.code == "P"}
+        return [indexes_in_64_bits(code, name, number) for name in pointers]
+
+    own, operands = seen(matrix), [*seen("A"), *seen("B")]
+    if not own or any(each is not False for each in own):
+        return True
+    # A wide A alone may be a long K. Where B is wide, too, so may M and N be, and C with them.
+    return matrix in ("C", "D") and len(operands) == 2 and all(each is True for each in operands)
 
 
 def means_beyond(spec: KernelSpec, problem: Problem, label: str) -> bool:

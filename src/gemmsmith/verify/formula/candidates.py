@@ -9,7 +9,18 @@ from itertools import permutations, product
 
 from gemmsmith.kernel.field_roles import own_name
 from gemmsmith.kernel.role_names import pointer_role
-from gemmsmith.verify.formula.formula import GATED, LOWER, ONE, SPLIT, UPPER, Formula, Stored, Triangle
+from gemmsmith.verify.formula.formula import (
+    GATED,
+    LOWER,
+    ONE,
+    RESULT,
+    SPLIT,
+    UPPER,
+    WITH_BIAS,
+    Formula,
+    Stored,
+    Triangle,
+)
 from gemmsmith.verify.formula.functions import FUNCTIONS, USUAL
 from gemmsmith.verify.formula.takes import Takes
 
@@ -133,6 +144,15 @@ def finished(taken: Takes, plain: Formula) -> Iterator[Formula]:
                 with_sum = replace(plain, alpha=factor, beta=own, addend=addend, bias=biases[0] if biases else "",
                                    bias_of=bias_of)  # fmt: skip
                 yield from _activated(taken, with_sum)
+                yield from _scaled_otherwise(taken, with_sum)
+
+
+def _scaled_otherwise(taken: Takes, plain: Formula) -> Iterator[Formula]:
+    """The same where alpha multiplies the bias too, or the result of the activation."""
+    if plain.alpha and plain.bias:
+        yield from _activated(taken, replace(plain, scaled=WITH_BIAS))
+    if plain.alpha:
+        yield from (each for each in _activated(taken, replace(plain, scaled=RESULT)) if each.function)
 
 
 def _factors(taken: Takes, alpha: str, beta: str) -> Iterator[tuple[str, str]]:

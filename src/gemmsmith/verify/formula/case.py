@@ -40,7 +40,7 @@ class Case:
     wide: bool = False
     scale: float = 1.0
     special: bool = False
-    alpha: float = 2.0
+    alpha: float = -2.0  # relu(alpha·x) is not alpha·relu(x)
     beta: float = 3.0
     seed: int = 7
 

@@ -19,6 +19,7 @@ Array = NDArray[Any]
 ONE = "1"  # the extent of a vector across
 PLAIN, GATED, SPLIT = "", "gated", "split"
 LOWER, UPPER = "lower", "upper"
+WITH_BIAS, RESULT = "bias", "result"
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ class Triangle:
 class Formula:
     """One of them. ``kind``: of two products the one is a factor of the other after its activation (gated), or the
     operands are sums of two matrices (split). ``half``: of C that is written; empty for all. ``late``: the addend comes
-    after the activation. ``function``: the activation, ``given`` the names of its parameters, or numbers."""
+    after the activation. ``function``: the activation, ``given`` the names of its parameters, or numbers. ``scaled``:
+    what alpha multiplies besides the product: the bias too, or the result of the activation."""
 
     c: Stored
     lefts: tuple[Stored, ...]
@@ -99,6 +101,7 @@ class Formula:
     function: str = ""
     given: tuple[str, ...] = ()
     late: bool = False
+    scaled: str = PLAIN
 
     @property
     def depth(self) -> str:
@@ -132,17 +135,20 @@ class Formula:
         sizes: Mapping[str, int], rows: slice, number: int = 0,
     ) -> Array:  # fmt: skip
         """The results of these rows, from their products."""
-        total = products[0] * (values[self.alpha] if self.alpha else 1.0)
+        alpha = values[self.alpha] if self.alpha else 1.0
+        total = products[0] * (1.0 if self.scaled else alpha)
         if self.bias:
             bias = arrays[self.bias]
             row = self.bias_of == "row"
             total = total + (bias[: sizes[self.c.rows], None][rows] if row else bias[None, : sizes[self.c.columns]])
+        total = total * alpha if self.scaled == WITH_BIAS else total
         added: Array | float = 0.0
         if self.addend is not None:
             own = self.addend.of(arrays[self.addend.member], sizes, number)[rows]
             added = own * (values[self.beta] if self.beta else 1.0)
         given = [values[each] if each in values else float(each) for each in self.given]
         result = applied(self.function, total if self.late else total + added, given)
+        result = result * alpha if self.scaled == RESULT else result
         result = result * products[1] if self.kind == GATED else result
         return result + added if self.late else result
 
@@ -166,12 +172,14 @@ class Formula:
                 side = names[self.triangle.right]
                 side[0] = self.triangle.text(side[0])
             product = f"{names[0][0]}·{names[1][0]}"
-        total = f"{self.alpha}·{product}" if self.alpha else product
+        total = f"{self.alpha}·{product}" if self.alpha and not self.scaled else product
         total += f" + {self.bias}" if self.bias else ""
+        total = f"{self.alpha}·({total})" if self.scaled == WITH_BIAS else total
         added = "" if self.addend is None else f" + {f'{self.beta}·' if self.beta else ''}{self.addend.member}"
         inside = total if self.late else total + added
         if self.function:
             inside = f"{FUNCTIONS[self.function].said}({', '.join((inside, *self.given))})"
+        inside = f"{self.alpha}·{inside}" if self.scaled == RESULT else inside
         inside += f" * {self.lefts[0].member}·{self.rights[1].member}" if self.kind == GATED else ""
         inside += added if self.late else ""
         return inside + (f" in the {self.half} half of {self.c.member}" if self.half else "")

@@ -17,6 +17,7 @@ from gemmsmith.verify.formula.documented import Documented, documented
 from gemmsmith.verify.formula.find import SEARCH_S, Found, find_formula
 from gemmsmith.verify.formula.formula import ONE, Formula
 from gemmsmith.verify.formula.judge import BUDGET_S, FormulaCheck, Judge
+from gemmsmith.verify.formula.named_objects import activations_named_by, other_than_named
 from gemmsmith.verify.formula.takes import takes
 
 _EXTENTS = (64, 16, 8, 32, 48, 128, 192, 256, 320, 512, 640, 1024, 2048, 4096)
@@ -43,6 +44,31 @@ def check_formula(
         said = "not judged" if judged is None else judged.status.replace("_", " ")
         check.also += (f"{each.runner.kernel.entry}: {said}",)
     return check
+
+
+def check_instance(
+    kernel: FormulaKernel, beside: FormulaKernel | None, timeout: float, cache: CompileCache | None,
+    refused: GemmsmithError, seconds: float,
+) -> FormulaCheck | None:  # fmt: skip
+    """The verdict on one instance of a template by its own formula, or by that of an instance ``beside`` it and the
+    activation that its function object is called after; None where there is no such formula."""
+    subject = _Subject.of(kernel, timeout, cache, seconds / 2)
+    found = None if subject is None else subject.found
+    named = activations_named_by(kernel)
+    if subject is None or (found is None and not named):
+        return None
+    if found is None and beside is not None:
+        other = _Subject.of(beside, timeout, cache, seconds / 2)
+        found = None if other is None or other.found is None else other_than_named(subject.runner, other.found, named)
+    if found is None:
+        return None
+    check = FormulaCheck(kernel, found, named=subject.found is None)
+    judge = Judge(subject.runner, subject.told, check, refused, "")
+    judge.start -= max(0.0, BUDGET_S - seconds)
+    try:
+        return judge.judged()
+    except GemmsmithError:
+        return None
 
 
 @dataclass(frozen=True)

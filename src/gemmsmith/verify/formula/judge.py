@@ -40,7 +40,7 @@ from gemmsmith.verify.meaning.launch_trial import (
     LaunchTrial,
     roundoff,
 )
-from gemmsmith.verify.oracles.promises import takes_any
+from gemmsmith.verify.oracles.promises import says_nan_is_kept, takes_any
 from gemmsmith.verify.trials.chosen_launches import REST, launch_changes
 from gemmsmith.verify.trials.fit import takes_single_elements
 from gemmsmith.verify.trials.trial import CAPPED, ODD
@@ -50,6 +50,7 @@ SCALARS, SPECIAL, DEPTHS, NARROW = "other alpha and beta", "NaN and Inf", "other
 CHOSEN = "where host code chooses another launch"
 _EDGES = (RAGGED, OTHER_REST, DEPTHS, NARROW, CHOSEN, CAPPED, ODD)
 _SMOOTH = frozenset(("silu", "gelu", "gelu_tanh", "sigmoid", "tanh", "elu", "quick_gelu", "softcap"))
+_KEEPING_NAN = frozenset(("relu", "leaky", "clamp"))  # as FUNCTIONS has them
 _VECTOR = 16  # elements of the widest access
 _REMAINDERS = (4, 7, 12)
 _SCALARS = ((-0.75, -1.25), (1.0, 0.0), (0.0, 0.5))  # alpha and beta
@@ -77,6 +78,7 @@ class FormulaCheck:
     status: str = RIGHT
     multiples: tuple[str, ...] = ()
     also: tuple[str, ...] = ()  # other instances of its template, and what they are
+    named: bool = False  # whether the formula is known from a name alone, as no formula explains a launch
 
     @property
     def ok(self) -> bool:
@@ -144,11 +146,18 @@ class Judge:
         if formula.alpha or formula.beta:
             for alpha, beta in _SCALARS:
                 yield SCALARS, replace(whole[0], alpha=alpha, beta=beta), False
-        if not (formula.function or formula.kind or formula.triangle or formula.half):
+        if not (formula.kind or formula.triangle or formula.half) and (not formula.function or self._keeps_nan):
             yield SPECIAL, replace(whole[0], special=True), False
         narrow = self.runner.member(taken.output).element == FP16  # whose largest number a gate may exceed
         if formula.function in _SMOOTH and not narrow:
             yield LARGE, replace(whole[0], scale=_LARGE_SCALE), False
+
+    @property
+    def _keeps_nan(self) -> bool:
+        """Whether a NaN goes through the activation, as a comment promises: many write relu so that it gives 0."""
+        kernel = self.runner.kernel
+        kept = self.check.found.formula.function in _KEEPING_NAN
+        return kept and says_nan_is_kept(kernel.text, kernel.launch.facts.kernel)
 
     def _refuse_doubtful(self, trial: LaunchTrial) -> None:
         """Raise for a failure that may not be one: what explains a small launch alone may be another product, and

@@ -8,15 +8,16 @@ from __future__ import annotations
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
+from gemmsmith.verify.host.batch_grids import too_many_products
 from gemmsmith.verify.host.early_returns import early_return
 from gemmsmith.verify.host.ignored_parameters import ignored_parameter
 from gemmsmith.verify.host.passed_strides import overlapping_rows
 from gemmsmith.verify.host.tensor_sizes import wrong_tensor_size
 from gemmsmith.verify.host.too_many_threads import too_many_threads
-from gemmsmith.verify.trials.trial import EXCHANGED, IGNORED, SCALED_ONLY, STRIDES, TENSORS
+from gemmsmith.verify.trials.trial import BATCHES, EXCHANGED, IGNORED, SCALED_ONLY, STRIDES, TENSORS
 from gemmsmith.verify.verdict import Verdict
 
-LAUNCH_MISTAKES = (EXCHANGED, STRIDES, TENSORS, SCALED_ONLY, IGNORED)
+LAUNCH_MISTAKES = (EXCHANGED, STRIDES, BATCHES, TENSORS, SCALED_ONLY, IGNORED)
 
 
 def launch_mistake(
@@ -26,6 +27,7 @@ def launch_mistake(
     and K all different; host code launches the kernel for ``base``."""
     for label, found in ((EXCHANGED, too_many_threads(spec, config, problem, like)),
                          (STRIDES, overlapping_rows(spec, problem, like)),
+                         (BATCHES, too_many_products(spec, problem, like)),
                          (TENSORS, wrong_tensor_size(spec, problem, like)),
                          (SCALED_ONLY, early_return(spec, problem, like)),
                          (IGNORED, ignored_parameter(spec, base, like))):  # fmt: skip

@@ -22,6 +22,8 @@ def is_for_any(spec: KernelSpec, axis: str) -> bool:
     site, facts = getattr(spec.geometry, "site", None), getattr(spec.geometry, "facts", None)
     if site is None or not spec.signature.has(axis) or not _is_guarded(spec, axis, str(getattr(facts, "reached", ""))):
         return False
+    if site.site.frame.chosen and spec.geometry.other_instances():  # type: ignore[attr-defined]
+        return False  # of a table of kernels: another may take what is no multiple
     return _ROUNDS_UP.search(site.origin(0)[1]) is not None or _is_given(spec, axis, site.site)
 
 

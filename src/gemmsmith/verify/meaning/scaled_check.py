@@ -45,6 +45,7 @@ from gemmsmith.verify.meaning.scaled_data import converted
 from gemmsmith.verify.meaning.scaled_kinds import EXACT, TINY_DATA, WIDE_DATA, Data
 from gemmsmith.verify.meaning.scaled_launch import is_guessed, searched
 from gemmsmith.verify.meaning.scaled_meanings import Meaning, formula, magnitude, result
+from gemmsmith.verify.meaning.scaled_rests import RESTS, rest_depths, rest_trial
 from gemmsmith.verify.meaning.scaled_runner import Runner
 from gemmsmith.verify.meaning.scaled_search import find_meaning, likeliest
 from gemmsmith.verify.oracles.promises import takes_any
@@ -58,7 +59,7 @@ _FEW_GROUPS = (1, 2, 3, 5, 8)
 _FEW, _LONG_DEPTH, _TILES = 17, 1057, 9
 _OTHERS_S = 6.0  # of one core
 _CHOSEN_TILE = 64  # in which host code is asked for launches
-EDGES = (RAGGED, DEPTHS, NARROW, MANY, CHOSEN)
+EDGES = (RAGGED, DEPTHS, NARROW, MANY, CHOSEN, RESTS)
 TINY, GROUPS = "the smallest numbers of fp8", "groups of"
 _GROUP = 128  # elements that share a scale, where a parameter says how many and the file names no number
 _OTHER_GROUP = 32
@@ -164,6 +165,8 @@ def check_scaled(
         _with_other_groups(runner, found, shape, groups)
     if only in ("", *EDGES) and found.ok:
         _ragged(runner, found, shape, step, only)
+    if only in ("", RESTS) and found.ok:
+        _rests(runner, found)
     return found
 
 
@@ -271,6 +274,18 @@ def _other_sizes(runner: Runner, found: ScaledCheck, shape: Shape, step: int, on
         found.trials.append(trial)
         if not trial.ok:
             found.status = RACY if trial.hazards else WRONG
+            return
+
+
+def _rests(runner: Runner, found: ScaledCheck) -> None:
+    """Words with a rest of K, of a kernel that has code for them."""
+    for depth in rest_depths(runner.spec, found.meaning):
+        trial = rest_trial(runner, found.meaning, depth)
+        if trial is None:
+            continue
+        found.trials.append(trial)
+        if not found.trials[-1].ok:
+            found.status = RACY if found.trials[-1].hazards else WRONG
             return
 
 

@@ -120,9 +120,8 @@ class Runner:
         m, n, k = shape
         rng = np.random.Generator(np.random.PCG64(7 + kind.wide))
         most = 15 if kind.wide and _SUMS_HALVES.search(self.ptx) else 127
-        layout = like.layout
-        numbers = {"M": m, "N": n, "K": k, "lda": m if layout[0] == "T" else k, "ldb": k if layout[1] == "T" else n,
-                   "ldc": n, "group": self.group}  # fmt: skip
+        a, b = (each.line(*lines) for each, lines in zip(like.stored, ((m, k), (k, n)), strict=True))
+        numbers = {"M": m, "N": n, "K": k, "lda": a, "ldb": b, "ldc": n, "group": self.group}
         narrow = like.output.kind.itemsize == 1
         scalars = iter(_SMALL_SCALARS if narrow else _SCALARS)
         lone = narrow and sum(each.role == "scale" for each in self.parameters) == 1
@@ -165,6 +164,19 @@ class Runner:
                 made[each.name] = formula_value(each.role, {"M": m, "N": n, "K": k})
             else:
                 made[each.name] = None if each.pointer else number_of(each.role)
+        return made
+
+    def with_depth(self, data: Mapping[str, Any], shape: Shape) -> dict[str, Any]:
+        """The same arrays for another K, which numbers tell the kernel."""
+        m, n, k = shape
+        passed, made = self._passed(shape), dict(data)
+        for each in self.parameters:
+            if each.name in passed:
+                made[each.name] = passed[each.name]
+            elif each.role == "K":
+                made[each.name] = k
+            elif is_formula(each.role):
+                made[each.name] = formula_value(each.role, {"M": m, "N": n, "K": k})
         return made
 
     def _passed(self, shape: Shape) -> dict[str, int | float]:

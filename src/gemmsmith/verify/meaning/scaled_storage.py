@@ -95,6 +95,15 @@ class Storage:
         """Elements of the array."""
         return math.ceil(rows * columns / self.encoding.per_element)
 
+    @property
+    def words(self) -> int:
+        """How many numbers a word of a line has, where words hold several; else 1."""
+        return max(1, int(self.encoding.per_element)) if self.tile == (1, 1) and not self.encoding.codes else 1
+
+    def line(self, rows: int, columns: int) -> int:
+        """From one line of the matrix to the next, in elements of the array."""
+        return -(-(rows if self.transposed else columns) // self.words)
+
     def matrix(self, array: Array, rows: int, columns: int) -> Array:
         """The numbers of rows × columns, of which both are multiples of the tile's."""
         flat = self.encoding.numbers(array)[: rows * columns]

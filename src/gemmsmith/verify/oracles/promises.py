@@ -39,7 +39,8 @@ _UNREAD = re.compile(
 )
 _NAN = r"\bNaNs?\b"
 _KEPT = r"(?:propagat|preserv|kept\b|survive|pass(?:es|ed)?\s+through|stays?\s+NaN)"
-_NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}", re.I)
+_GIVES = r"\b(?:gives?|yields?|produces?|results?\s+in|becomes?|stays?)\b"
+_NANS = re.compile(rf"{_NAN}[^.;]*{_KEPT}|{_KEPT}[^.;]*{_NAN}|{_NAN}[^.;]*{_GIVES}[^.;]*{_NAN}", re.I)
 # Two parts of bf16 have 16 bits: no such name.
 _PARTS = re.compile(
     r"(?<![a-z0-9])(?:3x_?tf32|tf32_?x_?3|[69]x_?bf16|bf16_?x_?[69]|[23]x_?fp16|fp16_?x_?[23])(?!\d)"
@@ -61,6 +62,12 @@ _NO_MULTIPLE = re.compile(
     re.I,
 )
 _NO_ALIGNMENT = re.compile(r"\b(?:no|without)\s+(?:\w+\s+)?(?:alignment|padding|multiples?|restrictions?)\b[^,]*", re.I)
+_BATCHES = r"(?:batch(?:es)?|products|matrices|problems|gemms|heads)\b"
+_ANY_BATCH = re.compile(
+    rf"\b(?:any|arbitrary|unlimited)\s+(?:number\s+of\s+(?:\w+\s+)?)?{_BATCHES}"
+    rf"|\bbatch\w*\s+(?:\w+\s+){{0,2}}(?:is|are|may\s+be|can\s+be)\s+(?:arbitrary|anything|unlimited|unrestricted)",
+    re.I,
+)
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
@@ -84,9 +91,25 @@ def leaves_c_unread(spec: KernelSpec) -> bool:
     return spec.signature.has("beta") and _UNREAD.search(_comments(spec)) is not None
 
 
+def says_any_batch(spec: KernelSpec) -> bool:
+    """Whether it is promised that a batch may have any number of products."""
+    said = (each for each in _STATEMENT.split(_comments(spec)))
+    matches = ((each, _ANY_BATCH.search(each)) for each in said)
+    return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
+
+
 def keeps_nan(spec: KernelSpec) -> bool:
     """Whether it is promised that NaN propagates, through an activation too."""
-    said = (each for each in re.split(r"[.;:]", _comments(spec)) if not _MISSING.search(each))
+    return _says_nan_is_kept(_comments(spec))
+
+
+def says_nan_is_kept(code: str, kernel: KernelSource) -> bool:
+    """The same of a kernel that a formula describes."""
+    return _says_nan_is_kept(_own_comments(code, kernel))
+
+
+def _says_nan_is_kept(comments: str) -> bool:
+    said = (each for each in re.split(r"[.;:]", comments) if not _MISSING.search(each))
     return any(_NANS.search(each) for each in said)
 
 

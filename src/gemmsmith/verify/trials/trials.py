@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from gemmsmith.kernel.config import Config
 from gemmsmith.kernel.signature import EVERY_LD, Signature
@@ -64,6 +64,14 @@ def planned_trials(
     ):
         if problem is not None:
             yield Trial(label, problem, "float", "normal", "lockstep", c)
+
+
+def most_telling(trials: Sequence[Trial]) -> list[Trial]:
+    """Of the trials that any kernel is given those that show most mistakes of an index, an edge or a scalar, in the
+    same order: exact sums, other scalars and padded rows, M, N and K all different, a ragged shape."""
+    labels = {trial.label for trial in trials}
+    needless = {RANDOM, UNREAD_SCALED, *ORDERS.values(), *({SCALED} if PADDED in labels else ())}
+    return [trial for trial in trials if trial.label not in needless]
 
 
 def obstacle(spec: KernelSpec, config: Config, trial: Trial) -> str:
