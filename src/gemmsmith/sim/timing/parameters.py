@@ -126,8 +126,8 @@ class GpuParameters:
 
     ``drain_us``: from the end of the last block until what it stored has been written.
 
-    ``dependent_us``: from the end of a launch until a dependent one goes on, ``line_reduction_us``: what reductions over
-    lines add to a launch of a prologue, ``returned_us``: a launch whose blocks return at once.
+    ``dependent_us``: from the end of a launch until a dependent one goes on; ``line_reduction_us``: what a reduction
+    over lines adds to a launch of a prologue; ``returned_us``: a fallback without PDL whose blocks return at once.
 
     ``l2_kept``: the share of L2 that stays while other data are read.
 
