@@ -66,6 +66,7 @@ __device__ __forceinline__ uint4 load_elementwise(const Element* from, unsigned 
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 align_copy(const Operand a, const Operand b) {
+    pdl_launch_dependents();
     const bool first = blockIdx.x < a.blocks;
     const Operand operand = first ? a : b;
     const unsigned begin = (first ? blockIdx.x : blockIdx.x - a.blocks) * (AT_ONCE * THREADS) + threadIdx.x;
@@ -88,7 +89,7 @@ align_copy(const Operand a, const Operand b) {
         both[i] = inside & (skew[i] + min(left[i], CHUNK) > CHUNK);
     }
 
-    pdl_wait();  // and no pdl_launch_dependents: blocks of the product that are there early slow this launch
+    pdl_wait();
     uint4 granules[AT_ONCE][2];
     unsigned elementwise = 0;  // a bit for each chunk
 #pragma unroll

@@ -66,7 +66,7 @@ __device__ __forceinline__ void split_operand(const Source& operand, unsigned bl
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 split_bf16(const __grid_constant__ Source a, const __grid_constant__ Source b, unsigned blocks_a, const int* verdict) {
-    pdl_wait();  // and no pdl_launch_dependents: blocks of the product that are there early slow this launch
+    pdl_launch_and_wait();
     if (verdict != nullptr && fp16_accepted(verdict)) return;  // the fp16 split is used instead
     const bool first = blockIdx.x < blocks_a;
     const Source& operand = first ? a : b;

@@ -24,7 +24,7 @@ struct Source {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 split_short(const Source operand) {
-    pdl_wait();  // and no pdl_launch_dependents: blocks of the product that are there early slow this launch
+    pdl_launch_and_wait();
     const unsigned across = (operand.cols + GROUP - 1) / GROUP, chunk = blockIdx.x * THREADS + threadIdx.x;
     const unsigned row = chunk / across, col = (chunk - row * across) * GROUP, z = blockIdx.y;
     if (row >= static_cast<unsigned>(operand.lines)) return;
