@@ -9,7 +9,8 @@
                                                the networks too; they take minutes, with CuPy on a GPU seconds
     python benchmarks/fit_choice.py --few-networks [--cupy]
                                                those for few rows or columns
-    python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table
+    python benchmarks/fit_choice.py --table    fit nothing; the fastest configurations go into the table, also those
+                                               that `tune` found (tuned_against_cublas.py)
 
 The times are those of time_candidates.py, packed into benchmarks/results/h200_candidates.json with the date of the
 kernels by
@@ -47,6 +48,7 @@ from candidate_record import (
 )
 from fit_networks import Rows, fitted_networks
 from numpy.typing import NDArray
+from shape_rig import Shape
 
 from gemmsmith.choose.cluster_menu import worth_eight
 from gemmsmith.choose.columns import Column
@@ -55,7 +57,7 @@ from gemmsmith.choose.cost import correction, predicted_seconds
 from gemmsmith.choose.features import features
 from gemmsmith.choose.fit import fit
 from gemmsmith.choose.inputs import inputs
-from gemmsmith.choose.key import ShapeKey
+from gemmsmith.choose.key import ShapeKey, shape_key
 from gemmsmith.choose.models import constants_of
 from gemmsmith.choose.networks import Networks, network_fields, networks_from_fields
 from gemmsmith.choose.table import Entry, table_from_text, table_text
@@ -63,6 +65,7 @@ from gemmsmith.choose.trees import Tree, Trees, tree_fields, trees_from_fields
 from gemmsmith.choose.waves import chip_of
 from gemmsmith.gpus import gpu_named
 
+AFTER_TUNING = RECORD.with_name("h200_tuned.json")
 TABLES = Path(__file__).parents[1] / "src" / "gemmsmith" / "choose" / "tables"
 GPU = "H200"
 CHIP = chip_of(gpu_named(GPU))
@@ -89,6 +92,21 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
             kernel = "wgmma_cluster" if "GROUP" in dict(best.config) else "wgmma_split_k"
             measured = best.seconds + (0.0 if each.current_kernels else saved_since(dict(best.config)))
             found[each.key] = Entry(kernel, best.config, round(measured * 1e6, 3), each.cublas * 1e6)
+    return found
+
+
+def winners_of_tuning() -> dict[ShapeKey, Entry]:
+    """What `gemmsmith tune` found for shapes that lost (tuned_against_cublas.py), where it is clearly faster beside
+    cuBLAS in short samples or under the cap, and in neither clearly slower."""
+    found = {}
+    for case in json.loads(AFTER_TUNING.read_text(encoding="utf-8"))["cases"]:
+        gains = [case[mode]["ratio"] / case["before"][mode]["ratio"] for mode in ("burst", "sustained")]
+        if case["source"] != "tuned" or case["config"] == case["before"]["config"]:
+            continue
+        if max(gains) > CLEARLY and min(gains) > 1 / CLEARLY:
+            shape = Shape(**{name: case[name] for name in Shape.__dataclass_fields__})
+            found[shape_key(shape.problem)] = Entry(case["kernel"], tuple(case["config"].items()),
+                                                    case["burst"]["us"], case["burst"]["cublas_us"])  # fmt: skip
     return found
 
 
@@ -247,7 +265,7 @@ def main() -> int:
     constants = constants_of(gpu_named(GPU))
     file = TABLES / "h200.json"
     table = table_from_text(file.read_text(encoding="utf-8"))
-    entries = {**dict(table.entries), **winners(fitted, table.entries)}
+    entries = {**dict(table.entries), **winners(fitted, table.entries), **winners_of_tuning()}
     if options.table:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
     learned = [each for each in (*fitted, *tuned()) if len(each.samples) > 1]

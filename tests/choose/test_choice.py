@@ -64,7 +64,8 @@ def test_the_default_rung_where_hopper_kernels_do_not_apply(problem: Problem, gp
     found = choose(problem, gpu)
     assert found.spec == default_rung(problem, arch=arch)
     if found.spec.name == simt.NAME and gpu is not None:  # has a model of its own
-        assert (found.config, found.source) == (simt.configuration_for(problem, 132), "model")
+        expected = simt.configuration_for(problem, 132, clusters=gpu == H200)
+        assert (found.config, found.source) == (expected, "model")
     else:
         assert (found.config, found.source) == (found.spec.config(), "default")
 

@@ -229,7 +229,7 @@ void run(const float* Q, const float* D, float* S, int nq, int nd, int d) {
 """
 
 
-@pytest.mark.parametrize(("said", "status"), [("", "right"), (" (nq up to 4096, nd up to 4096)", "right"),
+@pytest.mark.parametrize(("said", "status"), [("", "wrong"), (" (nq up to 4096, nd up to 4096)", "right"),
                                               (" (nq up to 131072, nd at most 65536)", "wrong")])  # fmt: skip
 def test_sizes_that_32_bits_do_not_index(
     said: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

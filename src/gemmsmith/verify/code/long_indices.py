@@ -109,7 +109,10 @@ def _without_batches(code: str, index: str) -> str:
 
 
 def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
-    """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits."""
+    """Whether extents are 64-bit numbers, or the kernel computes indices of ``matrix`` in 64 bits; not where comments
+    bound it to fewer than 2³¹ elements."""
+    if (_documented_elements(spec, matrix) or math.inf) <= _ELEMENTS:
+        return False
     facts = getattr(spec.geometry, "facts", None)
     code = strip_comments(str(getattr(facts, "reached", "")) or spec.code)
     if spec.tensor_maps is not None:
@@ -139,10 +142,16 @@ def means_beyond(spec: KernelSpec, problem: Problem, label: str) -> bool:
 
 def claims_beyond(spec: KernelSpec, matrix: str) -> bool:
     """Whether comments name extents up to which a matrix has more than 2³¹ elements: "rows up to 131072"."""
+    return (_documented_elements(spec, matrix) or 0) > _ELEMENTS
+
+
+def _documented_elements(spec: KernelSpec, matrix: str) -> int | None:
+    """How many elements a matrix has at most, where comments bound both of its extents."""
     names = {axis: spec.signature.named(axis) for axis in _SIDES.get(matrix, "") if spec.signature.has(axis)}
     limits = documented(spec.code, list(names.values())).limits
     most = {name: bound for name, sign, bound in limits if sign.startswith("<")}
-    return len(names) == 2 and all(name in most for name in names.values()) and math.prod(most.values()) > _ELEMENTS
+    bounded = len(names) == 2 and all(name in most for name in names.values())
+    return math.prod(most[name] for name in names.values()) if bounded else None
 
 
 def means_long_offsets(spec: KernelSpec) -> bool:
