@@ -16,7 +16,7 @@ from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.complete_signature import check_pointers, complete
 from gemmsmith.kernel.counted_products import counts_matrices, counts_pointers
 from gemmsmith.kernel.expressions import c_as_python
-from gemmsmith.kernel.extents_by_name import extents_by_name
+from gemmsmith.kernel.extents_by_name import extents_by_name, samples_of_layer
 from gemmsmith.kernel.field_roles import Field, field_roles
 from gemmsmith.kernel.fixed_extents import fixed_extents
 from gemmsmith.kernel.pointer_roles import pointer_roles
@@ -24,6 +24,7 @@ from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.role_names import (
     extent_role,
     is_batch,
+    is_increment,
     is_side_of_tile,
     leading_of,
     leading_role,
@@ -234,6 +235,8 @@ def _scalar_roles(
     for i in numbers:
         is_products = is_batch(found[i].name) and not is_side_of_tile(found[i].name, body)
         roles[i] = "batch" if is_products else scalar_role(found[i].name)
+        if found[i].type.is_integer and is_increment(found[i].name):
+            roles[i] = "1"  # vectors without gaps
         if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body, counters):
             roles[i] = "0"
     batched = "batch" in roles.values() or "blockIdx.z" in body
@@ -249,6 +252,10 @@ def _scalar_roles(
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    samples = [i for i in numbers if roles[i] == "batch"] if "blockIdx.z" not in body else []
+    if len(samples) == 1 and len(extents) == 2:  # the rows of a layer are the samples of a batch
+        roles |= samples_of_layer({i: found[i].name for i in (*samples, *extents)}, matrices)
+        extents = [i for i in extents if not roles[i]]
     if len(extents) == 4 and "batch" not in roles.values():
         tables = [found[i].name for i in pointers if found[i].type.stars > 1]
         own = [i for i in extents if is_batch(found[i].name, short=True)
