@@ -134,6 +134,8 @@ def _refuse_several_products(report: Report) -> None:
         return
     if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
         return
+    if any(verdict.trusted and verdict.problem.batch > 1 for _, verdict in report.verdicts):  # as these showed
+        return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "
         "known: it is right for one, but not for several stored one after another",

@@ -71,6 +71,11 @@ _ANY_BATCH = re.compile(
     rf"|\bbatch\w*\s+(?:\w+\s+){{0,2}}(?:is|are|may\s+be|can\s+be)\s+(?:arbitrary|anything|unlimited|unrestricted)",
     re.I,
 )
+_FITS = re.compile(
+    r"\b(?:any(?:thing|\s+(?:total\s+)?size)?|arbitrary|whatever|everything|all\s+sizes?)\s+(?:\w+\s+){0,2}"
+    r"fits?\s+(?:in(?:to)?|on)\s+(?:\w+\s+)?(?:memory|GPU|device|card)\b",
+    re.I,
+)
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
 _LESS = re.compile(r"\b(?:los\w+|less|lower|below|than|instead|worse|compar\w+)\b", re.I)
 _AROUND = 12  # lines before a kernel that may be about it, where a file has several
@@ -98,6 +103,12 @@ def says_any_batch(spec: KernelSpec) -> bool:
     """Whether it is promised that a batch may have any number of products."""
     said = (each for each in _STATEMENT.split(_comments(spec)))
     matches = ((each, _ANY_BATCH.search(each)) for each in said)
+    return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
+
+
+def says_all_of_memory(spec: KernelSpec) -> bool:
+    """Whether it is promised that matrices may be as large as memory: "anything that fits in memory"."""
+    matches = ((each, _FITS.search(each)) for each in _STATEMENT.split(_comments(spec)))
     return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
 
 
