@@ -12,12 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from gemmsmith.kernel.expressions import split
 from gemmsmith.kernel.pointer_use import written
 from gemmsmith.userfile.files.project import Project
+from gemmsmith.userfile.host.array_roots import array_in, roots_of
 from gemmsmith.userfile.host.function_bodies import body_tree, returns
 from gemmsmith.userfile.host.host_frame import Frame
-from gemmsmith.userfile.host.host_loops import launches_beside, plain_array
+from gemmsmith.userfile.host.host_loops import launches_beside
 from gemmsmith.userfile.launches.launch_site import LaunchSite, callers_of
 from gemmsmith.userfile.text.declared import text_of
 from gemmsmith.userfile.text.parts import FunctionSource, KernelSource, SourceFile
@@ -25,10 +25,8 @@ from gemmsmith.userfile.text.syntax import descend, last_name, words
 
 _LEVELS = 3  # functions that are called, or call, on the way to a launch
 _MOST_CALLERS = 8
-_PATH = re.compile(r"[&*\s(]*((?:this\s*->\s*)?[A-Za-z_]\w*(?:\s*(?:\.|->)\s*[A-Za-z_]\w*)*)\s*([<(]?)")
 _CALLED = re.compile(r"((?:[A-Za-z_]\w*::)*[A-Za-z_]\w*)\s*(?:<[^<>()]*>)?\s*\(")
 _REARRANGES = re.compile(r"pack|swizzl|transpos|reorder|permut|interleav|im2col|quanti|tileize|blocked|to_tiles", re.I)
-_LISTED = re.compile(r"^\s*\w*\s*\{(.*)\}\s*$", re.S)  # the members of a struct, in order
 _SUBSCRIPT = r"\s*\)*\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]"
 _ANYWHERE: frozenset[str] = frozenset()
 
@@ -50,40 +48,6 @@ def rearranged_by(
                 return found
             texts, frame = _passed_by_caller(roots, frame), frame.caller
     return ""
-
-
-def roots_of(text: str, frame: Frame) -> Iterator[str]:
-    """The array that a text tells, and those that it is a part of: pa and scratch of ``float* pa = scratch + 64``."""
-    seen: set[str] = set()
-    while (path := _array(text)) and path not in seen:
-        seen.add(path)
-        yield path
-        text = _value(path, frame)
-
-
-def _value(path: str, frame: Frame) -> str:
-    """What a variable, or a member of a struct, was set to; empty where that is not known."""
-    known = {**frame.locals.variables, **frame.locals.members}
-    if path in known:
-        return known[path].value
-    name, _, member = path.rpartition(".")
-    held = frame.locals.variables.get(name)
-    if held is None or not member or not (match := _LISTED.search(held.value)):
-        return ""
-    kinds = [words(re.sub(r"\b(?:const|struct)\b", " ", held.type)), held.value.partition("{")[0].strip()]
-    members = [each.name for source in frame.sources for kind in kinds for each in source.class_fields.get(kind, ())]
-    texts = split(match[1])
-    return texts[members.index(member)] if member in members and members.index(member) < len(texts) else ""
-
-
-def _array(text: str) -> str:
-    """The variable at the beginning of a text that tells an array: "ws.a" of ``(float*)ws.a + 8``, "packed" of
-    ``packed.data_ptr<float>()``."""
-    match = _PATH.match(plain_array(words(text)))
-    if match is None:
-        return ""
-    path = re.sub(r"\s", "", match[1]).replace("->", ".").removeprefix("this.")
-    return path.rpartition(".")[0] if match[2] else path
 
 
 def _passed_by_caller(roots: Iterable[str], frame: Frame) -> list[str]:
@@ -217,7 +181,7 @@ def _only_set(name: str, kernel: KernelSource) -> bool:
 
 def _writes_member(name: str, passed: str, kernel: KernelSource, roots: frozenset[str]) -> bool:
     """Whether a kernel writes a member of a struct that is one of the arrays."""
-    members = [root.rpartition(".")[2] for root in roots if root.startswith(f"{_array(passed)}.")]
+    members = [root.rpartition(".")[2] for root in roots if root.startswith(f"{array_in(passed)}.")]
     return any(re.search(rf"\b{re.escape(name)}\s*\.\s*{re.escape(member)}{_SUBSCRIPT}\s*=(?!=)", kernel.body)
                for member in members)  # fmt: skip
 
