@@ -137,3 +137,35 @@ def test_a_zero_does_not_take_a_nan_of_the_next_row_away(tmp_path: Path, capsys:
     code, found = check(tmp_path, filled(beyond, EMPTY=""), capsys)
     assert (code, found["status"]) == (1, "wrong"), found["verdict"]
     assert "several tiles" in found["trials"][-1]["label"]
+
+
+SCORES = """
+// S[b] = Q[b] * K[b]^T for every b.SAID
+__global__ void scores(const float* Q, const float* K, float* S, int seq, int dim) {
+    const int b = blockIdx.z, row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    const float* q = Q + OFFSET * seq * dim;
+    const float* k = K + OFFSET * seq * dim;
+    float* s = S + OFFSET * seq * seq;
+    if (row >= seq || col >= seq) return;
+    float sum = 0.0f;
+    for (int i = 0; i < dim; ++i) sum += q[row * dim + i] * k[col * dim + i];
+    s[row * seq + col] = sum;
+}
+void run(const float* Q, const float* K, float* S, int bh, int seq, int dim) {
+    scores<<<dim3((seq + 15) / 16, (seq + 15) / 16, bh), dim3(16, 16)>>>(Q, K, S, seq, dim);
+}
+"""
+ANY_TOTAL = " The total size may be anything that fits in memory."
+
+
+@pytest.mark.parametrize(
+    ("said", "offset", "status"),
+    [("", "b", "right"), (ANY_TOTAL, "b", "wrong"), (ANY_TOTAL, "(size_t)b", "right"),
+     (" Not for anything that fits in memory.", "b", "right")],
+)  # fmt: skip
+def test_offsets_of_products_beyond_32_bits(
+    said: str, offset: str, status: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One number is the rows and the columns of C."""
+    _, found = check(tmp_path, SCORES.replace("SAID", said).replace("OFFSET", offset), capsys)
+    assert found["status"] == status, found

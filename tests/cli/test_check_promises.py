@@ -39,7 +39,7 @@ KEPT = "alpha * sum + beta * C[row * N + col]"
 @pytest.mark.parametrize(("said", "meant", "is_right"), [
     ("", NARROW, True), (" Products are summed in half.", NARROW, True),
     (" Accumulates in fp32.", NARROW, False), (" The sum is kept in float.", NARROW, False),
-    (" With FP32 accumulation.", NARROW, False),
+    (" With FP32 accumulation.", NARROW, False), (" Products are summed in fp32 and rounded once.", NARROW, False),
     (" Partial sums in half, flushed into fp32 accumulators.", NARROW, True),
     (" Accumulates in fp32.", WIDE, True),
 ])  # fmt: skip
@@ -96,6 +96,7 @@ __global__ void naive(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] = 0
     ("", True), (" M is a multiple of 16.", True), (" Any M and N.", False), (" For arbitrary sizes.", False),
     (" Arbitrary extents, no alignment assumed.", False),
     (" Any number of rows and columns: the rest is not lost.", False), (" Any N and K; M % 16 == 0.", True),
+    (" K must be even; M and N are free.", False), (" A is M x K, B is K x N: K is even; m is free.", False),
     (" Arbitrary sizes are not supported.", True), (" M is not any size: whole tiles.", True),
 ])  # fmt: skip
 def test_sizes(said: str, is_right: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.errors import UsageError
 from gemmsmith.kernel.config import Config
+from gemmsmith.kernel.counted_products import unclear_extents
 from gemmsmith.verify.harness import in_rounds
 from gemmsmith.verify.host.launched_products import excluded, launched
 from gemmsmith.verify.trials.trial import HEADS
@@ -24,6 +25,28 @@ def refuse_by_host_code(report: Report, config: Config) -> None:
     _refuse_one_size(report)
     _refuse_one_extent(report)
     _refuse_unread_condition(report)
+    _refuse_unclear_number(report)
+
+
+def _refuse_unclear_number(report: Report) -> None:
+    """Raise for a kernel that never gave a product and accesses memory out of bounds, if a number that it got as an
+    extent may be another: nothing but its type says that it is one, and it may count matrices."""
+    failed, spec = first_failure(report), report.spec
+    if failed is None or report.settled.reading is not None or spec.is_rung or spec.declared_signature:
+        return
+    if not any("out-of-bounds" in reason for reason in failed.reasons):
+        return
+    body: str = spec.geometry.facts.reached  # type: ignore[attr-defined]
+    site = getattr(spec.geometry, "site", None)
+    grid = site.origin(0)[1] if site is not None else ""
+    unclear = unclear_extents(spec.signature, body, grid)
+    if unclear:
+        raise UsageError(
+            f"{report.entry} accesses memory out of bounds for {report.own(failed.problem)}, but what {unclear[0]} "
+            "means is not clear: with another number in its place it may not",
+            f"give --signature, with the meaning of {unclear[0]} in its place (as read: "
+            f"{spec.signature.declaration()})",
+        )
 
 
 def _refuse_other_parts(report: Report) -> None:
@@ -110,6 +133,8 @@ def _refuse_several_products(report: Report) -> None:
     if not counter or failed is None or failed.problem.batch == 1 or is_hazard(failed):
         return
     if report.verdicts[-1][0].label == HEADS:  # where they lie is known, and is wrong
+        return
+    if any(verdict.trusted and verdict.problem.batch > 1 for _, verdict in report.verdicts):  # as these showed
         return
     raise UsageError(
         f"{report.entry} makes {counter} products, one for each blockIdx.z, and where their matrices begin is not "

@@ -17,7 +17,7 @@ from gemmsmith.cli.affordable_trials import PlainPace, affordable
 from gemmsmith.cli.callers_flag import refuse_callers_flag
 from gemmsmith.cli.check_beyond_trials import BEYOND, is_right_beyond_trials
 from gemmsmith.cli.check_certificate import add_certificate
-from gemmsmith.cli.check_chain import chain_report, with_kernel_before
+from gemmsmith.cli.check_chain import chain_report, kernel_before, with_kernel_before
 from gemmsmith.cli.check_clock import CheckClock
 from gemmsmith.cli.check_cures import find_causes, find_remedies
 from gemmsmith.cli.check_dispatch import dispatch_of, launched_trials, taken
@@ -35,6 +35,7 @@ from gemmsmith.cli.launch_report import launch_facts
 from gemmsmith.cli.lighter_trials import LighterTrials, lighter_trials
 from gemmsmith.cli.options.groups import option_words
 from gemmsmith.cli.other_formula import refuse_other_formula
+from gemmsmith.cli.rearranged_operands import rearranged, refuse_rearranged
 from gemmsmith.cli.render.check_report import Report
 from gemmsmith.cli.render.output import progress
 from gemmsmith.kernel.config import Config
@@ -73,7 +74,16 @@ _FOR_ANOTHER = "its host code launches another instantiation for that shape"
 def run_check(spec: KernelSpec, config: Config, asked: Asked) -> Report:
     """The report on ``spec``, or on the two kernels that make its product together."""
     together = chain_report(spec, config, asked, check_one)
-    return together or with_kernel_before(spec, asked, check_one(spec, config, asked), check_one)
+    if together is not None:
+        refuse_rearranged(together)
+        return together
+    report = check_one(spec, config, asked)
+    if rearranged(report):  # by one kernel before it, whose operands are plain, or by more
+        both = kernel_before(spec, asked, report.spec.signature.accumulates, check_one) if asked.free else None
+        if both is None or rearranged(both):
+            refuse_rearranged(report)
+        return both or report
+    return with_kernel_before(spec, asked, report, check_one)
 
 
 def check_one(spec: KernelSpec, config: Config, asked: Asked) -> Report:

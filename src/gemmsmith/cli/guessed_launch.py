@@ -59,7 +59,7 @@ def refuse_unseen_blocks(report: Report, config: Config) -> None:
     if report.spec.is_rung or report.spec.batched or any(trial.label == HEADS for trial, _ in report.verdicts):
         return
     sources = getattr(geometry, "sources", None)
-    guessed = sources is not None and sources(report.base)[1] == "guessed"
+    guessed = report.settled.launch_found or (sources is not None and sources(report.base)[1] == "guessed")
     unseen = guessed or getattr(geometry, "counts_products", False)
     if unseen and "blockIdx.z" in geometry.facts.reached and geometry(report.base, config).grid[2] == 1:  # type: ignore[attr-defined]
         raise UsageError(

@@ -20,6 +20,7 @@ def stride_roles(
     """The roles of strides among the integers ``names`` that are not ``known``, by place: those of both axes, and the
     one number beside M, N and K that is a pitch. ``matrices``: the role of each pointer, by its name."""
     found = axis_strides(names, known) or strides_of_pointers(names, matrices, body)
+    found = found or strides_by_use(names, known, matrices, body)
     lacking = [place for place in names if not known.get(place) and place not in found]
     batched = {place: role for place in lacking if (role := batch_stride_by_use(names[place], matrices, body))}
     if len(set(batched.values())) == len(batched):
@@ -93,6 +94,53 @@ def strides_of_pointers(names: Mapping[int, str], matrices: Mapping[str, str], b
     return found if len(matrices) == 3 else {}
 
 
+def strides_by_use(
+    names: Mapping[int, str], known: Mapping[int, str], matrices: Mapping[str, str], body: str
+) -> dict[int, str]:
+    """The roles of strides, two for each of A and B, by their use alone: ai and al in A[i * ai + l * al], beside M, N
+    and K. C has two as well, or a leading dimension. The first one is that of rows."""
+    if not {"M", "N", "K"} <= set(known.values()):
+        return {}
+    found: dict[int, str] = {}
+    lacking = {place: name for place, name in names.items() if not known.get(place)}
+    of_pointers = {place: [pointer for pointer in matrices if _is_factor(name, pointer, body)]
+                   for place, name in lacking.items()}  # fmt: skip
+    for pointer, role in matrices.items():
+        own = [place for place, pointers in of_pointers.items() if pointers == [pointer]]
+        if role == "C" and not own and "ldc" in known.values():
+            continue
+        if role in ("A", "B", "C"):
+            if len(own) != 2 or not _are_all_strides([names[place] for place in own], pointer, body):
+                return {}
+            found |= {own[0]: f"ld{role.lower()}", own[1]: "1"}
+    return found if len(found) == len(lacking) else {}
+
+
+def _are_all_strides(strides: Sequence[str], pointer: str, body: str) -> bool:
+    """Whether every index of a pointer is the sum of two products, one with each stride: in x[b * s + m * t + k] the
+    stride of k is 1, and s is a batch's."""
+    indices = re.findall(rf"(?<![\w.]){re.escape(pointer)}\s*\[([^\[\]]*)\]", body)
+    factor = r"(?:\*\s*(?:\(\s*\w+\s*\)\s*)?{0}\b|(?<![\w.]){0}\s*\*)"
+    for index in indices:
+        terms = _terms(index)
+        told = [[each for each in strides if re.search(factor.format(re.escape(each)), term)] for term in terms]
+        if sorted(told) != sorted([each] for each in strides):
+            return False
+    return bool(indices)
+
+
+def _terms(index: str) -> list[str]:
+    """What is added up, outside of brackets."""
+    terms, depth = [""], 0
+    for letter in index:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "+" and depth == 0:
+            terms.append("")
+        else:
+            terms[-1] += letter
+    return terms
+
+
 def _is_stride_of(pointer: str, name: str) -> bool:
     told, own = words(name), words(pointer)
     if told[: len(own)] == own:
@@ -127,6 +175,21 @@ def pitch_by_use(name: str, matrices: Mapping[str, str], body: str, extents: Seq
                   if any(row.fullmatch(term) for term in index.split("+")) and not other.search(index)}  # fmt: skip
     # In c[n * M * L + m * L + l] beside b[k * L + l] L is an extent of both.
     return f"ld{found.pop().lower()}" if len(found) == 1 and found == used and found <= set("ABC") else ""
+
+
+def axis_of_field(name: str) -> int | None:
+    """Which axis of its matrix a member of a struct is the stride of: 0 of s0, row_stride and rs, 1 of s1; None of
+    numbers that are not called strides, as rows and cols."""
+    told = words(name)
+    axes = [each for each in told if each not in _NOISE]
+    if len(axes) != 1 or (len(told) == 1 and axes[0] not in ("rs", "cs")):
+        return None
+    return 0 if axes[0] in _FIRST else 1 if axes[0] in _SECOND else None
+
+
+def is_called_stride(name: str) -> bool:
+    """Whether a member of a struct is called a stride: s2, batch_stride, ld."""
+    return bool(_NOISE & set(words(name))) or name.lower() in ("rs", "cs")
 
 
 def stored_by_columns(names: Mapping[str, str]) -> tuple[bool, bool, bool] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gemmsmith.kernel.axis_strides import axis_of_field, is_called_stride
 from gemmsmith.kernel.role_names import extent_role, field_role, is_batch, leading_role, scalar_role
 
 
@@ -41,6 +42,7 @@ def field_roles(
     strides = _strides({field.index: own_name(field.name) for field in numbers if field.is_integer}, batched)
     roles = {field.index: field_role(own_name(field.name), matrices[field.place][0]) for field in numbers
              if len(matrices.get(field.place, ())) == 1}  # fmt: skip
+    roles |= _both_strides(numbers, matrices) if not batched else {}
     for field in numbers:
         if field.index in roles:
             continue
@@ -50,6 +52,18 @@ def field_roles(
             role = strides.get(field.index, "") or ("batch" if is_batch(name) else extent_role(name))
         roles[field.index] = "" if role in taken | set(roles.values()) else role
     return roles
+
+
+def _both_strides(numbers: Sequence[Field], matrices: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Strides of both axes beside one matrix: s0 and s1 of ``struct View { float* p; int s0, s1; }``."""
+    found: dict[int, str] = {}
+    for place, own in matrices.items():
+        axes = {axis: field.index for field in numbers if field.place == place and field.is_integer
+                and (axis := axis_of_field(own_name(field.name))) is not None}  # fmt: skip
+        strides = [field for field in numbers if field.place == place and is_called_stride(own_name(field.name))]
+        if len(own) == 1 and set(axes) == {0, 1} and len(strides) == len(axes) and own[0] in ("A", "B", "C", "D"):
+            found |= {axes[0]: f"ld{own[0].lower()}", axes[1]: "1"}
+    return found
 
 
 def _strides(names: Mapping[int, str], batched: bool) -> dict[int, str]:

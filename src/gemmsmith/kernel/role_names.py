@@ -36,9 +36,11 @@ _EXTENT_NAMES: dict[str, tuple[str, ...]] = {
 # Of a linear layer: x is tokens × in_features, its result tokens × out_features. Gradients have other products.
 _LAYER_NAMES = {
     "M": ("tokens",),
-    "N": ("outfeatures", "outputfeatures", "outchannels"),
-    "K": ("infeatures", "inputfeatures", "inchannels"),
-}
+    "N": ("outfeatures", "outputfeatures", "outchannels", "outfeat", "outfeats", "outf", "outch", "out", "output",
+          "outputs", "fanout", "cout"),
+    "K": ("infeatures", "inputfeatures", "inchannels", "infeat", "infeats", "inf", "inch", "in", "input", "inputs",
+          "fanin", "cin"),
+}  # fmt: skip
 _EXTENT_OF = {name: role for role, names in _EXTENT_NAMES.items() for name in (*names, *_LAYER_NAMES[role])}
 _ROWS = frozenset(("rows", "row", "height", "h", "r"))
 _COLUMNS = frozenset(("cols", "columns", "col", "column", "width", "w", "c"))
@@ -171,10 +173,16 @@ def leading_of(name: str, matrices: Mapping[str, str]) -> str:
     return f"ld{begun.pop().lower()}" if len(begun) == 1 and begun <= set("ABCD") else ""
 
 
-def is_of_layer(name: str) -> bool:
-    """Whether an extent is named as a linear layer has it: in_features."""
-    key = "".join(word for word in words(name) if word not in _EXTENT_NOISE)
-    return any(key in names for names in _LAYER_NAMES.values())
+def is_increment(name: str) -> bool:
+    """Whether a number is the distance of two elements of a vector, as BLAS calls it: incx, inc_y, incX."""
+    return re.fullmatch(r"inc_?[xyXY]|[xy]_inc", name) is not None
+
+
+def layer_role(name: str) -> str:
+    """The extent of a linear layer that is named so: K of in_features, in_f, d_in; empty for others."""
+    told = [word for word in words(name) if word not in _EXTENT_NOISE]
+    told = told[1:] if len(told) == 2 and told[0] == "n" else told
+    return next((role for role, names in _LAYER_NAMES.items() if "".join(told) in names), "")
 
 
 def extent_of(name: str, matrices: Mapping[str, str]) -> str:

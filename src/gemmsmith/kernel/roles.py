@@ -14,14 +14,17 @@ from gemmsmith.errors import SignatureError, UsageError
 from gemmsmith.kernel.axis_strides import stride_roles, strides_named_as_extents
 from gemmsmith.kernel.byte_pitches import with_byte_pitches
 from gemmsmith.kernel.complete_signature import check_pointers, complete
+from gemmsmith.kernel.counted_products import counts_matrices, counts_pointers
 from gemmsmith.kernel.expressions import c_as_python
-from gemmsmith.kernel.extents_by_name import extents_by_name
+from gemmsmith.kernel.extents_by_name import extents_by_name, samples_of_layer
 from gemmsmith.kernel.field_roles import Field, field_roles
+from gemmsmith.kernel.fixed_extents import fixed_extents
 from gemmsmith.kernel.pointer_roles import pointer_roles
 from gemmsmith.kernel.role_evidence import HostArguments, KernelText
 from gemmsmith.kernel.role_names import (
     extent_role,
     is_batch,
+    is_increment,
     is_side_of_tile,
     leading_of,
     leading_role,
@@ -81,6 +84,7 @@ def recognise(
     roles |= _numbers_beside_extents(roles, found, host.computed)
     roles |= unread_roles(found, roles, text.unread, {i: _number(t) for i, t in enumerate(host.texts)}, host.for_others)
     roles |= _widths_of_tiles(roles, found, host.computed)
+    roles |= _counted_matrices(roles, found, text)
     arguments = [
         Argument(p.name, roles.get(i, ""), p.code, p.type.name, p.at_launch, p.place, p.type.stars > 1,
                  _number(host.computed[i]) if i < len(host.computed) and p.code != "P" else "")
@@ -136,6 +140,18 @@ def _widths_of_tiles(
         if roles.get(i) in EXTENTS and text.isdecimal() and int(text) <= _WIDEST and _is_letter_of(roles, i, found):
             roles[i] = text
     return roles
+
+
+def _counted_matrices(known: Mapping[int, str], found: Sequence[WrittenParameter], text: KernelText) -> dict[int, str]:
+    """The one number that a kernel takes for matrices whose sizes are constants, where it counts them."""
+    numbers = [
+        i for i, p in enumerate(found) if p.type.is_integer and not p.is_pointer and not is_number(known.get(i, ""))
+    ]
+    pointers = tuple(Argument(p.name, known.get(i, ""), p.code) for i, p in enumerate(found) if p.is_pointer)
+    if len(numbers) != 1 or known.get(numbers[0], "") not in ("", *EXTENTS):
+        return {}
+    fixed = dict(fixed_extents(Signature("", pointers), text.body, text.constants))
+    return {i: "batch" for i in numbers if counts_matrices(found[i].name, text.body, fixed, text.constants)}
 
 
 def _number(text: str) -> str:
@@ -219,6 +235,8 @@ def _scalar_roles(
     for i in numbers:
         is_products = is_batch(found[i].name) and not is_side_of_tile(found[i].name, body)
         roles[i] = "batch" if is_products else scalar_role(found[i].name)
+        if found[i].type.is_integer and is_increment(found[i].name):
+            roles[i] = "1"  # vectors without gaps
         if roles[i] == "batch" and numbers_a_product(found[i].name, found[i].at_launch, body, counters):
             roles[i] = "0"
     batched = "batch" in roles.values() or "blockIdx.z" in body
@@ -234,9 +252,15 @@ def _scalar_roles(
     for i, role in zip(reals, [r for r in ("alpha", "beta") if r not in roles.values()], strict=False):
         roles[i] = role if len(reals) <= 2 and found[i].name.lower() in "ab" else ""
     extents = [i for i in numbers if not roles[i] and found[i].type.is_integer]
+    samples = [i for i in numbers if roles[i] == "batch"] if "blockIdx.z" not in body else []
+    if len(samples) == 1 and len(extents) == 2:  # the rows of a layer are the samples of a batch
+        roles |= samples_of_layer({i: found[i].name for i in (*samples, *extents)}, matrices)
+        extents = [i for i in extents if not roles[i]]
     if len(extents) == 4 and "batch" not in roles.values():
+        tables = [found[i].name for i in pointers if found[i].type.stars > 1]
         own = [i for i in extents if is_batch(found[i].name, short=True)
                and ("blockIdx.z" in body or loops_over_products(found[i].name, body))]  # fmt: skip
+        own = own or [i for i in extents if counts_pointers(found[i].name, tables, body)]
         if len(own) == 1 and _extents_of(found, [i for i in extents if i not in own]) == set(EXTENTS):
             roles[own[0]] = "batch"  # B beside M, N and K
             extents.remove(own[0])

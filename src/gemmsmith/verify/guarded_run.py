@@ -84,6 +84,8 @@ def run_guarded(
         bias = old_c = None
         if has_d:
             old_c = memory.matrix(named("C"), data.c.shape, problem.ldc, problem.out_dtype)
+            if c_fill == "zero":  # as host code leaves the result to a kernel that adds to it
+                c.upload(np.zeros_like(data.c))
         if data.bias is not None:
             kind = spec.bias_dtype(problem)
             values = data.bias.reshape(problem.biases, problem.bias_length).astype(kind.numpy)

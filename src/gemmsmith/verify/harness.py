@@ -182,7 +182,8 @@ def verify_launch(
     _check_arguments(spec, problem, mode, fill, offsets, c)
     if guard_bytes is None:
         guard_bytes = SIMULATOR_GUARD_BYTES if device.kind == "sim" else GUARD_BYTES
-    data = initialized(problem, operands(problem, fill, seed, exact_limit(spec)), c, mode)
+    cleared_d = c == "zero" and spec.signature.has("D")  # C is another matrix, and holds numbers
+    data = initialized(problem, operands(problem, fill, seed, exact_limit(spec)), "set" if cleared_d else c, mode)
     if data.bias is not None:
         data = replace(data, bias=data.bias.astype(spec.bias_dtype(problem).numpy))
     blank = Verdict(

@@ -25,6 +25,7 @@ _ANYWHERE: frozenset[str] = frozenset()
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _CHOICES = frozenset({"if_statement", "switch_statement", "call_expression", "binary_expression"})
 _WHOLE = frozenset(("bool", "int", "unsigned", "unsigned int", "long", "size_t", "std::size_t", "int64_t", "uint32_t"))
+_LONGEST = 4096  # of a value as text
 _LOOPS = frozenset({"for_statement", "while_statement", "do_statement", "for_range_loop"})
 
 
@@ -319,6 +320,8 @@ class _Walk:
         store = self.scope.members if re.search(r"[.\[]", name) else self.scope.variables
         known = store.get(name)
         line = self.first_line + node.start_point[0]
+        if store is self.scope.variables and known is not None and known.value and name not in self.scope.changed:
+            self._keep_old(known)
         store[name] = Variable(name, known.type if known else "", value, False, line, words(text_of(self.code, node)))
         self.scope.changed.pop(name, None)
         self.scope.choices.pop(name, None)
@@ -329,6 +332,16 @@ class _Walk:
             self.scope.filled.pop(name, None)
             for member in [m for m in self.scope.members if m.startswith(f"{name}.")]:
                 del self.scope.members[member]
+
+    def _keep_old(self, changed: Variable) -> None:
+        """What was computed of a whole number keeps the value that this had: ``per`` of ``slices = (K + per - 1) /
+        per`` after ``per = K / slices``."""
+        name = re.compile(rf"(?<![\w.:>]){re.escape(changed.name)}\b(?!\s*[(.\[])")
+        for other in [*self.scope.variables.values()] if changed.type in _WHOLE else ():
+            if other.name != changed.name and other.type in _WHOLE and name.search(other.value):
+                value = name.sub(lambda _: f"({changed.value})", other.value)
+                if len(value) <= _LONGEST:
+                    self.scope.variables[other.name] = replace(other, value=value)
 
     def _designated(self, node: Node, name: str) -> None:
         """``cudaLaunchConfig_t c{.gridDim = g}``."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gemmsmith.kernel.role_names import is_increment
 from gemmsmith.kernel.signature import Signature
 from gemmsmith.userfile.text.parts import KernelSource
 
@@ -41,7 +42,7 @@ def vector_product(kernel: KernelSource, signature: Signature) -> VectorProduct 
     """What a kernel computes if it is one, by its two extents (one of a square matrix) and how it indexes its arrays;
     None for all others."""
     pointers = [arg for arg in signature.arguments if arg.code == "P"]
-    numbers = [arg for arg in signature.arguments if arg.code in ("i", "I", "q", "Q")]
+    numbers = [arg for arg in signature.arguments if arg.code in ("i", "I", "q", "Q") and not is_increment(arg.name)]
     extents = [arg.name for arg in numbers if not arg.role.startswith("ld")]
     if len(pointers) != 3 or len(extents) not in (1, 2) or not _SUM.search(kernel.body):
         return None

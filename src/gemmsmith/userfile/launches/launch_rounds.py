@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from itertools import islice
 from typing import Self
 
 from gemmsmith.errors import GemmsmithError, UsageError
 from gemmsmith.kernel.signature import SCRATCH, Argument
 from gemmsmith.problem import Problem
+from gemmsmith.userfile.host.array_roots import roots_of
 from gemmsmith.userfile.host.host_loops import loop_around, reader_after
 from gemmsmith.userfile.host.host_rounds import Round, divided, rounds
 from gemmsmith.userfile.kernels.kernel_facts import problem_sizes
@@ -71,7 +73,11 @@ class LaunchRounds(ChainedLaunch, LaunchMemory):
         if self.site is None or not places:
             return False
         passed, place = self.site.site.arguments, self.signature.place(places[0])
-        return place < len(passed) and begins_as_zeros(without_accessor(passed[place]), self.site.site.frame)
+        if place >= len(passed):
+            return False
+        frame, member = self.site.site.frame, self.signature.arguments[places[0]].name.partition(".")[2]
+        arrays = [*islice(roots_of(f"{passed[place]}.{member}", frame), 2)] if member else []
+        return any(begins_as_zeros(each, frame) for each in (without_accessor(passed[place]), *arrays))
 
     def not_cleared(self, problem: Problem) -> str:
         """The call in host code that sets a part of the result to zero alone, with the numbers of bytes; or

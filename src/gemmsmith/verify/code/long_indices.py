@@ -10,6 +10,7 @@ from gemmsmith.kernel.spec import KernelSpec
 from gemmsmith.problem import Problem
 from gemmsmith.userfile.launches.product_axis import product_number
 from gemmsmith.verify.formula.documented import documented
+from gemmsmith.verify.oracles.promises import says_all_of_memory
 from gemmsmith.verify.trials.trial import matrix_of
 
 _LONG = re.compile(r"\b(?:size_t|ptrdiff_t|u?int64_t|long)\b(?!\s*(?:const\s*)?\*)")  # no pointers to eight bytes
@@ -136,7 +137,7 @@ def means_long_indices(spec: KernelSpec, matrix: str) -> bool:
 def means_beyond(spec: KernelSpec, problem: Problem, label: str) -> bool:
     """Whether a kernel was meant for ``problem``, of which the matrix that ``label`` names has more than 2³¹ elements,
     in one product or in all of a batch."""
-    offsets = problem.batch > 1 and means_long_offsets(spec)
+    offsets = problem.batch > 1 and (means_long_offsets(spec) or says_all_of_memory(spec))
     return offsets or means_long_indices(spec, matrix_of(label)[0]) or claims_beyond(spec, matrix_of(label)[0])
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gemmsmith.call.launch import Launch
 from gemmsmith.compile.cache import CompileCache
 from gemmsmith.errors import UsageError
+from gemmsmith.kernel.role_names import is_increment
 from gemmsmith.problem import DType
 from gemmsmith.userfile.kernels.formula_kernel import FormulaKernel, Member
 from gemmsmith.userfile.kernels.struct_parameters import NO_MEMBER
@@ -144,6 +145,8 @@ class Runner:
             return case.sizes[member.name]
         if (real := self.values(case).get(member.name)) is not None:
             return real
+        if is_increment(member.own):  # vectors without gaps
+            return 1
         value = self.kernel.value(member, case.sizes)
         if value is None:
             raise UsageError(f"what host code passes for {member.name} is not understood")

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from gemmsmith.errors import SignatureError
 from gemmsmith.kernel.pointer_use import written
-from gemmsmith.kernel.role_names import extent_role, is_batch, leading_role, pointer_role, scalar_role, words
+from gemmsmith.kernel.role_names import (
+    extent_role,
+    is_batch,
+    is_increment,
+    leading_role,
+    pointer_role,
+    scalar_role,
+    words,
+)
 from gemmsmith.problem import BF16, FP16, FP32, FP64, INT8, INT32, UINT8
 from gemmsmith.userfile.kernels.formula_kernel import EXTENTS, FormulaKernel, Member
 from gemmsmith.userfile.kernels.scratch import scratch_names
@@ -64,6 +72,8 @@ def takes(kernel: FormulaKernel) -> Takes:
             strides[each.name] = owner or _leading_owner(each, pointers)
         elif _is_leading(each):
             leading[each.name] = _leading_owner(each, pointers)
+        elif is_increment(each.own):
+            computed.append(each.name)
         elif kernel.bound.get(each.name) in EXTENTS or (extent_role(each.own) and each.own.lower() not in ("lo", "hi")):
             extents.append(each.name)
         else:

@@ -19,7 +19,8 @@ _FLOAT = r"(?:fp32|f32|float(?:32)?|single(?:[- ]precision)?)"
 _SUMS = re.compile(
     rf"\b{_FLOAT}[\s-]*(?:accum\w*|sums?\b)"
     rf"|\baccum\w*\s+(?:(?:is|are|stays?)\s+)?(?:in|as|into)\s+{_FLOAT}\b"
-    rf"|\bsums?\s+(?:(?:is|are)\s+)?(?:kept\s+)?in\s+{_FLOAT}\b",
+    rf"|\bsums?\s+(?:(?:is|are)\s+)?(?:kept\s+)?in\s+{_FLOAT}\b"
+    rf"|\b(?:summed|summation|added(?:\s+up)?)\s+(?:is\s+)?(?:in|as|into)\s+{_FLOAT}\b",
     re.I,
 )
 _IN_NAME = re.compile(r"(?:f32|fp32|float)_?acc|acc_?(?:f32|fp32|float)(?![a-z])", re.I)
@@ -53,7 +54,9 @@ _ACCURATE = re.compile(
 )
 _SIZE = r"(?:sizes?|shapes?|dimensions?|extents?)"
 _NUMBER = r"number\s+of\s+(?P<axes>(?:rows|columns)(?:\s+and\s+(?:rows|columns))?)"
-_MAY_BE = r"(?:itself\s+)?(?:(?:is|are|may\s+be|can\s+be)\s+)?(?:arbitrary|anything|unrestricted)\b"
+_MAY_BE = (
+    r"(?:itself\s+)?(?:(?:is|are|may\s+be|can\s+be)\s+)?(?:arbitrary|anything|unrestricted|free(?!\s+(?:of|to|from)))\b"
+)
 _AXES = {"rows": r"^m$|row|height", "columns": r"^n$|col|width"}
 _STATEMENT = re.compile(r"[.;:()]")
 _NO_MULTIPLE = re.compile(
@@ -66,6 +69,11 @@ _BATCHES = r"(?:batch(?:es)?|products|matrices|problems|gemms|heads)\b"
 _ANY_BATCH = re.compile(
     rf"\b(?:any|arbitrary|unlimited)\s+(?:number\s+of\s+(?:\w+\s+)?)?{_BATCHES}"
     rf"|\bbatch\w*\s+(?:\w+\s+){{0,2}}(?:is|are|may\s+be|can\s+be)\s+(?:arbitrary|anything|unlimited|unrestricted)",
+    re.I,
+)
+_FITS = re.compile(
+    r"\b(?:any(?:thing|\s+(?:total\s+)?size)?|arbitrary|whatever|everything|all\s+sizes?)\s+(?:\w+\s+){0,2}"
+    r"fits?\s+(?:in(?:to)?|on)\s+(?:\w+\s+)?(?:memory|GPU|device|card)\b",
     re.I,
 )
 _MISSING = re.compile(r"\b(?:not|no|without|only|unless|except|cannot|can't|doesn't|don't|if)\b", re.I)
@@ -98,6 +106,12 @@ def says_any_batch(spec: KernelSpec) -> bool:
     return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
 
 
+def says_all_of_memory(spec: KernelSpec) -> bool:
+    """Whether it is promised that matrices may be as large as memory: "anything that fits in memory"."""
+    matches = ((each, _FITS.search(each)) for each in _STATEMENT.split(_comments(spec)))
+    return any(match is not None and not _MISSING.search(each[: match.start()]) for each, match in matches)
+
+
 def keeps_nan(spec: KernelSpec) -> bool:
     """Whether it is promised that NaN propagates, through an activation too."""
     return _says_nan_is_kept(_comments(spec))
@@ -115,7 +129,7 @@ def _says_nan_is_kept(comments: str) -> bool:
 
 def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> frozenset[str]:
     """The extents of these names that a comment says may be anything: "any M and N", "arbitrary sizes", "any number of
-    rows", "m, k, n are arbitrary"; not those of which it asks for multiples."""
+    rows", "m, k, n are arbitrary", "m and n are free"; not those of which it asks for multiples in general words."""
     own = {name: name.rpartition(".")[2].lower() for name in names}
     listed = "|".join(map(re.escape, own.values()))
     some = rf"\b(?:{listed})\b(?:(?:\s*(?:,|/|and|or|x|×)\s*|\s+)(?:and\s+)?(?:{listed})\b)*"
@@ -124,7 +138,7 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
         rf"|(?P<named>{some})\s+{_MAY_BE}",
         re.I,
     )
-    found: set[str] = set()
+    found, said = set[str](), set[str]()
     for clause in _STATEMENT.split(_own_comments(code, kernel)):
         if _NO_MULTIPLE.search(clause) is not None:
             words = set(re.findall(r"\w+", clause.lower()))
@@ -138,8 +152,9 @@ def takes_any(code: str, kernel: KernelSource | None, names: Sequence[str]) -> f
         listed_names = set(re.findall(r"\w+", (match["some"] or match["named"] or "").lower()))
         found |= {name for name, short in own.items() if match["all"] or short in listed_names
                   or any(re.search(axis, short) for axis in axes)}  # fmt: skip
+        said |= {name for name, short in own.items() if match["named"] and short in listed_names}
     asked = {name for name in found if documented(_NO_MULTIPLE.sub("", code), [name]).multiple > 1}
-    return frozenset(found - asked)
+    return frozenset(found - (asked - said))
 
 
 def _comments(spec: KernelSpec) -> str:

@@ -89,9 +89,13 @@ def large_batches(subject: Subject) -> Iterator[Trial]:
     """The last of three products, where each matrix is below 2³¹ elements and the last one begins beyond: offsets of
     products are computed apart from the indices in them."""
     signature = subject.spec.signature
-    if not subject.spec.batched or subject.spec.is_rung or signature.square or signature.tied or subject.square:
+    if not subject.spec.batched or subject.spec.is_rung or signature.square or subject.square:
+        return
+    if signature.tied not in ("", "MN"):
         return
     for name, problem in _with_elements(subject, _ELEMENTS // 2 + _BEYOND_HALF, subject.depth):
+        if signature.tied and problem.m != problem.n:  # one number for both: only C can be square
+            continue
         batch = signature.batch_of(problem, 3)
         if batch.own_bias or signature.shared == name:
             continue
