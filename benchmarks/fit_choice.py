@@ -95,18 +95,20 @@ def winners(shapes: Sequence[Timed], known: Mapping[ShapeKey, Entry]) -> dict[Sh
     return found
 
 
-def winners_of_tuning() -> dict[ShapeKey, Entry]:
+def winners_of_tuning(known: Mapping[ShapeKey, Entry]) -> dict[ShapeKey, Entry]:
     """What `gemmsmith tune` found for shapes that lost (tuned_against_cublas.py), where it is clearly faster beside
-    cuBLAS in short samples or under the cap, and in neither clearly slower."""
+    cuBLAS in short samples or under the cap, and in neither clearly slower; not where the table has learnt another
+    configuration since."""
     found = {}
     for case in json.loads(AFTER_TUNING.read_text(encoding="utf-8"))["cases"]:
         gains = [case[mode]["ratio"] / case["before"][mode]["ratio"] for mode in ("burst", "sustained")]
         if case["source"] != "tuned" or case["config"] == case["before"]["config"]:
             continue
-        if max(gains) > CLEARLY and min(gains) > 1 / CLEARLY:
-            shape = Shape(**{name: case[name] for name in Shape.__dataclass_fields__})
-            found[shape_key(shape.problem)] = Entry(case["kernel"], tuple(case["config"].items()),
-                                                    case["burst"]["us"], case["burst"]["cublas_us"])  # fmt: skip
+        key = shape_key(Shape(**{name: case[name] for name in Shape.__dataclass_fields__}).problem)
+        is_new = key not in known or dict(known[key].config).items() <= case["before"]["config"].items()
+        if is_new and max(gains) > CLEARLY and min(gains) > 1 / CLEARLY:
+            found[key] = Entry(case["kernel"], tuple(case["config"].items()), case["burst"]["us"],
+                               case["burst"]["cublas_us"])  # fmt: skip
     return found
 
 
@@ -265,7 +267,8 @@ def main() -> int:
     constants = constants_of(gpu_named(GPU))
     file = TABLES / "h200.json"
     table = table_from_text(file.read_text(encoding="utf-8"))
-    entries = {**dict(table.entries), **winners(fitted, table.entries), **winners_of_tuning()}
+    known_entries = {**table.entries, **winners_of_tuning(table.entries)}
+    entries = {**known_entries, **winners(fitted, known_entries)}
     if options.table:
         file.write_text(table_text(replace(table, entries=entries)), encoding="utf-8")
     learned = [each for each in (*fitted, *tuned()) if len(each.samples) > 1]
@@ -276,7 +279,8 @@ def main() -> int:
         if options.beside:
             grown = mean_of(trees_from_fields(json.loads(options.beside.read_text(encoding="utf-8"))), grown)
         trees = trees_from_fields(tree_fields(grown))
-        constants = replace(found.constants, trees=trees, networks=None if options.write else constants.networks)
+        kept = {} if options.write else {"networks": constants.networks, "few_networks": constants.few_networks}
+        constants = replace(found.constants, trees=trees, **kept)
         file.write_text(table_text(replace(table, model=found, entries=entries)), encoding="utf-8")
         rows = ",\n  ".join(json.dumps(row) for row in tree_fields(trees)["trees"])
         (TABLES / "h200_trees.json").write_text(
@@ -295,6 +299,9 @@ def main() -> int:
         report(f"{name}, cost model", shapes, replace(constants, trees=None))
         report(f"{name}, trees", shapes, replace(constants, networks=None))
         report(name, shapes, constants)
+    few = [each for each in tested if each.are_few]
+    report("testing: few rows or columns", few, constants)
+    report("the same without their networks", few, replace(constants, few_networks=None))
     report("testing, current kernels", [each for each in tested if each.current_kernels], constants)
     for kind in sorted({each.kind for each in tested}):
         report(f"testing: {kind}", [each for each in tested if each.kind == kind], constants)

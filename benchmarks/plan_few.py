@@ -1,6 +1,6 @@
 """What to time for products with up to 16 rows or columns: layers of public models and random ones.
 
-    python benchmarks/plan_few.py plan.json [--shapes 120] [--candidates 18] [--seed 98] [--also choices.json]
+    python benchmarks/plan_few.py plan.json [--shapes 120] [--candidates 18] [--seed 98]
 
 Two thirds are layers with few rows; the others are random, of any layout. The first candidate of a shape is what is
 chosen now; the others are the fastest predictions of narrow.py and of the general model, and then any of the menu for

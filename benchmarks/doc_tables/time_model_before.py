@@ -40,8 +40,6 @@ def points_today() -> list[dict[str, Any]]:
     """The public kernels with what the model says now."""
     found = []
     for name in _SETS:
-        if name == "styles":
-            continue
         times = {(row["kernel"], row["k"]): row["us"] for row in load(_SETS[name][1])["rows"] if "us" in row}
         for row in load(TODAY)["rows"]:
             us = times.get((row["kernel"], row["size"]))

@@ -247,17 +247,15 @@ def varied(candidates: Sequence[Candidate]) -> list[Candidate]:
 def menu(spec: KernelSpec, layout: str) -> Menu:
     """Of the problem, only the layout affects legality: MN-major k-tiles may need more shared memory."""
     legal = {p.name: p.legal for p in spec.parameters}
-    few: list[Config] = []
     if spec.name == CLUSTER_NAME and is_cluster_menu(legal):
-        configs = [Config(tuple(each.items())) for each in cluster_configs(layout, legal["STAGES"])]
-        few = [Config(tuple(each.items())) for each in narrow_configs(layout, legal["STAGES"])]
-        few = [config for config in few if config not in set(configs)]
+        usual, few = (dict.fromkeys(Config(tuple(each.items())) for each in found(layout, legal["STAGES"]))
+                      for found in (cluster_configs, narrow_configs))  # fmt: skip
     else:
-        configs = list(_configs(spec, layout))
-    configs += few
-    for_few = np.arange(len(configs)) >= len(configs) - len(few)
+        usual, few = dict.fromkeys(_configs(spec, layout)), {}
+    configs = tuple(usual | few)  # those of both menus stand among the usual ones
+    for_few = np.arange(len(configs)) >= len(usual)
     reproducible = np.array([is_deterministic(spec, config) for config in configs], np.bool_)
-    return Menu(spec, tuple(configs), tiles_of([dict(config) for config in configs], layout), reproducible, for_few)
+    return Menu(spec, configs, tiles_of([dict(config) for config in configs], layout), reproducible, for_few)
 
 
 def _configs(spec: KernelSpec, layout: str) -> Iterator[Config]:

@@ -61,8 +61,6 @@ def cluster_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict
 
 def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[int, int], k_major: bool,
              legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:  # fmt: skip
-    tile = {"BM": rows, "BN": width, "CONSUMERS": consumers}
-    blocks = {"CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1]}
     columns = width if k_major else ceil_div(width, BOX) * BOX
     stage = BOX_ROW * (rows + columns) + 16
     staging = consumers * (128 * width if swap else max(64 * width, BOX_ROW * np.gcd(width, BOX)))
@@ -76,15 +74,23 @@ def _of_tile(swap: int, rows: int, consumers: int, width: int, cluster: tuple[in
         stages = fits[send]
         if not stages or (parts > 1 and not send and 4 * rows * width > max(stages) * BOX_ROW * (rows + width)):
             continue
-        mode = {"STORE_MODE": TMA if staged else DIRECT, "STORE_BOXES": 1 if staged else 0}
         tails = (0, _TAIL) if staged and not swap and width % BOX == 0 and width > _TAIL else (0,)
         small = has_one_order(rows, width)
         groups = _GROUPS if staged and not small else (_ONE_GROUP.get(cluster, 8) if small else 8,)
         for tail in tails:
             for group in groups:
-                yield {"BM": tile["BM"], "BN": tile["BN"], "STAGES": max(stages), "CONSUMERS": consumers, **blocks,
-                       "GROUP": group, **mode, "TAIL_BN": tail, "SWAP": swap, "SLICES": slices,
-                       "CLUSTER_K": parts, "DEPTH": 1, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
+                yield _values(rows, width, max(stages), consumers, cluster, group, swap, bool(staged), tail=tail,
+                              slices=slices, parts=parts, send=send)  # fmt: skip
+
+
+def _values(rows: int, width: int, stages: int, consumers: int, cluster: tuple[int, int], group: int, swap: int,
+            staged: bool, *, tail: int = 0, slices: int = 1, parts: int = 1, depth: int = 1, send: int = 0
+            ) -> dict[str, int]:  # fmt: skip
+    """All parameters, in the kernel's order; ``staged``: whether outputs leave by TMA."""
+    return {"BM": rows, "BN": width, "STAGES": stages, "CONSUMERS": consumers, "CLUSTER_M": cluster[0],
+            "CLUSTER_N": cluster[1], "GROUP": group, "STORE_MODE": TMA if staged else DIRECT,
+            "STORE_BOXES": int(staged), "TAIL_BN": tail, "SWAP": swap, "SLICES": slices, "CLUSTER_K": parts,
+            "DEPTH": depth, "SEND": send, "SLICE_ORDER": 0}  # fmt: skip
 
 
 def narrow_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[str, int]]:
@@ -95,14 +101,11 @@ def narrow_configs(layout: str, legal_stages: tuple[int, ...]) -> Iterator[dict[
             continue  # not legal
         k_major = layout[0] == "N" if swap else layout[1] == "T"
         staging = consumers * 128 * width if swap else 0
-        mode = {"STORE_MODE": TMA, "STORE_BOXES": 1} if swap else {"STORE_MODE": DIRECT, "STORE_BOXES": 0}
         for cluster, depth in itertools.product(_CLUSTERS_OF_NARROW, (1, 2)):
             stage = depth * BOX_ROW * (rows + (width if k_major else BOX)) + 16
             stages = [n for n in legal_stages if n * stage <= architecture(90).smem_per_block - staging - 16]
-            yield {"BM": rows, "BN": width, "STAGES": max(stages), "CONSUMERS": consumers,
-                   "CLUSTER_M": cluster[0], "CLUSTER_N": cluster[1], "GROUP": _ONE_GROUP.get(cluster, 8), **mode,
-                   "TAIL_BN": 0, "SWAP": swap, "SLICES": 1, "CLUSTER_K": 1, "DEPTH": depth, "SEND": 0,
-                   "SLICE_ORDER": 0}  # fmt: skip
+            group = _ONE_GROUP.get(cluster, 8)
+            yield _values(rows, width, max(stages), consumers, cluster, group, swap, bool(swap), depth=depth)
 
 
 def has_one_order(rows: int, width: int) -> bool:
